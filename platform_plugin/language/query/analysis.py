@@ -50,7 +50,7 @@ def analyse(tokens: Tokens, parameters: dict[int, Parameter], target: tuple[Writ
     """The analysis of a query; of an expression, whose own relation comes first, with index -1."""
     refuse_tokens(tokens)
     refuse_strings(tokens)
-    around = ("", "") if target is None else (f"SELECT 1 FROM `{_TARGET}` WHERE (", ")")
+    around = ("", "") if target is None else (f"SELECT NULL FROM `{_TARGET}` WHERE (", ")")
     parsed = parse_tree(tokens, parameters, *around)
     if not isinstance(parsed.tree, (exp.Query, exp.Values)):
         raise refuse_root(parsed.tree.key, tokens.span(0, len(tokens)))

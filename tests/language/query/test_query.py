@@ -318,3 +318,10 @@ def test_a_text_is_tokenised_and_parsed_once(monkeypatch):
     assert analyse_query(text) is analyse_query(text)
     read_body(text)
     assert counts == {"tokenize": 1, "parse_one": 1}
+
+
+@pytest.mark.parametrize("text", ["'FR'", "7", "NULL", "DATE '2026-01-01'"])
+def test_a_new_value_may_be_a_single_literal(text):
+    found = analyse_expression(text, WrittenName(parts=("t",)))
+    assert found.target.columns == frozenset()
+    assert found.render({}).text == text
