@@ -44,6 +44,8 @@ class Workspace:
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
+        self.rules_off: frozenset[str] = frozenset()
+        """The rules on plans of queries that are switched off."""
 
     @property
     def session(self) -> Session:

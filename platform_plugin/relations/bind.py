@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from platform_plugin.algebra.plan.nodes import Output
+from platform_plugin.algebra.plan.placed import POSITION
+from platform_plugin.algebra.plan.relations import RelationFacts
+from platform_plugin.algebra.types.data_types import quote_identifier
+from platform_plugin.cache import Cache
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.relations import read_streams
 from platform_plugin.lake.catalogue.tables import Name, Table
-from platform_plugin.language.query.probing import plan_probing
+from platform_plugin.language.query.plan import NotPlanned, apply_sizes, plan_query, relation_name
 from platform_plugin.language.query.query import analyse_expression, analyse_query
-from platform_plugin.language.query.size import is_bounded_query
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, locate_offset
+from platform_plugin.language.text.writing import name_text
 from platform_plugin.relations.arguments import argument, cell_value, check_arguments, used_arguments
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.reading import ReadContext, ReadRequest
 from platform_plugin.relations.versions import read_passed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.algebra.plan.placed import PlacedText
     from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.algebra.rules.rule import PlannedQuery
+    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot, View
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import TableScan
-    from platform_plugin.language.query.probing import Probing
+    from platform_plugin.language.query.plan import QueryPlan
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.query.rendering import RenderedQuery
     from platform_plugin.language.text.names import WrittenName
     from platform_plugin.language.text.values import Parameter
     from platform_plugin.relations.arguments import Arguments
+    from platform_plugin.relations.faults import TextPlaces
     from platform_plugin.relations.reading import RelationRows
 
 
@@ -46,12 +57,15 @@ class BoundQuery:
     """A query that Spark can run, with the tables, bytes and files that it reads."""
 
     frame: DataFrame
-    rendered: RenderedQuery | Probing
+    rendered: TextPlaces
     tables: tuple[Table, ...]
     bytes_planned: int
     files_planned: int
     is_small: bool
     """Whether the result must be small: little is read, once, and the query does not multiply it."""
+    plan: QueryPlan
+    limit: int | None = None
+    """After how many rows the reader stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,9 +134,12 @@ def bind_rows(
         bound |= {parameter.name: value for parameter, value in zip(inside, values, strict=True) if parameter.name is not None}
         placed += values if isinstance(arguments, tuple) else ()
         if piece is where:
-            predicates = expression.target.filter(own)
+            predicates = _selecting_predicates(Resolver(work, snapshot, own), name, alias, piece, own)
         names = {reference: new_name() for reference in expression.relations}
-        frames |= {names[reference]: _read(reading, reference, snapshot, own, ())[0] for reference in expression.relations}
+        frames |= {
+            names[reference]: read_reference(reading, reference, Resolver(work, snapshot, own), ReadRequest()).frame
+            for reference in expression.relations
+        }
         rendered = expression.render(names)
         parts.append((len(text), rendered))
         text += rendered.text
@@ -132,69 +149,234 @@ def bind_rows(
     return ComposedQuery(frame=frame, text=text, scan=scan, _parts=tuple(parts))
 
 
+def _selecting_predicates(
+    resolver: Resolver, name: WrittenName, alias: str | None, where: Span, arguments: Arguments
+) -> tuple[Predicate, ...]:
+    """Predicates on the rows of a table that a condition selects."""
+    called = "" if alias is None else f" AS {quote_identifier(alias)}"
+    query = analyse_query(f"SELECT 1 FROM {name_text(name)}{called} WHERE ({where.text})")
+    plan = find_query_plan(resolver.work, query, resolver.snapshot, resolver)
+    return plan.predicates_of(query.relations[0], arguments)
+
+
+_PLANS: Cache[tuple[object, ...], QueryPlan] = Cache("plans of queries", weigh=lambda _: 20_000)
+
+
+def find_query_plan(
+    work: Workspace,
+    query: Query,
+    snapshot: Snapshot,
+    resolve: Callable[[Reference], ResolvedRelation],
+    *,
+    marks: tuple[str, ...] = (),
+) -> QueryPlan:
+    """The plan of a query after the rules that need no sizes; kept as long as no schema of the lake changes.
+
+    `resolve` finds the relation of a reference; `marks` are columns that the rows of the first relation have besides their own.
+    """
+
+    def facts(reference: Reference) -> RelationFacts:
+        resolved = resolve(reference)
+        kind = find_kind(work.lake, resolved.relation, resolved.snapshot)
+        columns = kind.planned_columns(work, resolved.relation, resolved.snapshot)
+        added = tuple(Output(name=name) for name in marks if reference.index == 0)
+        return RelationFacts(name=(relation_name(reference),), kind="table", columns=(*columns, *added))
+
+    def plan() -> QueryPlan:
+        return plan_query(query, facts, off=work.rules_off)
+
+    if marks or any(reference.travel is not None or reference.session is not None for reference in query.relations):
+        return plan()
+    span = query.span
+    key = (work.lake.uuid, str(work.lake.location), snapshot.schema_version, work.rules_off, span.source, span.start, span.end)
+    return _PLANS.find(key, plan)
+
+
 def bind_query(
-    work: Workspace, text: Span | str, snapshot: Snapshot, arguments: Arguments = (), *, within: tuple[Name, ...] = ()
+    work: Workspace,
+    text: Span | str,
+    snapshot: Snapshot,
+    arguments: Arguments = (),
+    *,
+    within: tuple[Name, ...] = (),
+    leaves_limit: bool = False,
 ) -> BoundQuery:
     """The query at a snapshot. Everything it reads is at that snapshot, except relations with an `AT` of their own.
 
-    `within` names the view that the query is of, which it must not read.
+    `within` names the view that the query is of, which it must not read. With `leaves_limit` the caller stops after `limit` rows, where the
+    query has such a LIMIT, and Spark does not know of it.
     """
     reading = ReadContext(work, snapshot)
-    frame, rendered = bind_part(reading, text, snapshot, arguments, within)
+    part = bind_part(reading, text, snapshot, arguments, within, leaves_limit=leaves_limit)
     return BoundQuery(
-        frame=frame,
-        rendered=rendered,
+        frame=part.frame,
+        rendered=part.rendered,
         tables=tuple(dict.fromkeys(reading.tables)),
         bytes_planned=reading.bytes_planned,
         files_planned=reading.files_planned,
         is_small=reading.is_small,
+        plan=part.plan,
+        limit=part.limit,
     )
 
 
+class BoundPart(NamedTuple):
+    """A query, or a view in one, as a DataFrame; its text for Spark, its plan, and the LIMIT that was left to the reader."""
+
+    frame: DataFrame
+    rendered: TextPlaces
+    plan: QueryPlan
+    limit: int | None = None
+
+
 def bind_part(
-    reading: ReadContext, text: Span | str, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]
-) -> tuple[DataFrame, RenderedQuery | Probing]:
+    reading: ReadContext,
+    text: Span | str,
+    snapshot: Snapshot,
+    arguments: Arguments,
+    within: tuple[Name, ...],
+    *,
+    leaves_limit: bool = False,
+) -> BoundPart:
     """A query inside another one; what it reads is counted in `reading`."""
+    work, query = reading.work, analyse_query(text)
+    check_arguments(query.parameters, arguments)
+    find_streams(reading, query)
+    resolver = Resolver(work, snapshot, arguments)
+    plan = find_query_plan(work, query, snapshot, resolver)
+    reading.is_plain = reading.is_plain and plan.planned is not None and plan.planned.is_bounded
+    rows = {
+        reference: read_reference(reading, reference, resolver, _request(plan, query, reference, arguments, within))
+        for reference in query.relations
+    }
+    sizes = {relation_name(reference): read.size for reference, read in rows.items()}
+    plan = apply_sizes(query, plan, sizes, broadcast_bytes=work.limits.broadcast_bytes, off=work.rules_off)
+    frames = {reference: read.frame for reference, read in rows.items()}
+    return bind_frames(work.session, query, plan, frames, arguments, leaves_limit=leaves_limit)
+
+
+def _request(plan: QueryPlan, query: Query, reference: Reference, arguments: Arguments, within: tuple[Name, ...]) -> ReadRequest:
+    return ReadRequest(
+        columns=plan.columns_of(query, reference),
+        predicates=plan.predicates_of(reference, arguments),
+        staleness=_staleness(reference, arguments),
+        within=within,
+    )
+
+
+def bind_frames(
+    session: Session,
+    query: Query,
+    plan: QueryPlan,
+    frames: Mapping[Reference, DataFrame],
+    arguments: Arguments,
+    *,
+    leaves_limit: bool = False,
+) -> BoundPart:
+    """A query over the DataFrames of its relations: as its text, or as its plan where a rule has rewritten that."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
-    query = analyse_query(text)
-    reading.is_plain = reading.is_plain and is_bounded_query(query.span)
-    check_arguments(query.parameters, arguments)
-    _find_streams(reading, query)
-    names = {reference: new_name() for reference in query.relations}
-    read = {name: _read(reading, reference, snapshot, arguments, within) for reference, name in names.items()}
-    inputs = {name: known for name, (_, known) in read.items()}
-    rendered = plan_probing(query.render(names), inputs, broadcast_bytes=reading.work.limits.broadcast_bytes)
-    frames = {name: frame for name, (frame, _) in read.items()}
-    return query_relations(reading.work.session, rendered.text, frames, used_arguments(query.parameters, arguments)), rendered
+    if plan.failure is not None:
+        raise plan.failure
+    names = {reference: new_name() for reference in frames}
+    by_name = {names[reference]: frame for reference, frame in frames.items()}
+    used = used_arguments(query.parameters, arguments)
+    planned = plan.planned
+    limit = planned.limit if leaves_limit and planned is not None else None
+    if limit is not None and not query.ends_at(limit.at[0]):
+        limit = None
+    if planned is None or not planned.is_rewritten:
+        rendered = query.render(names, without_limit=None if limit is None else limit.at[0])
+        return BoundPart(query_relations(session, rendered.text, by_name, used), rendered, plan, limit and limit.rows)
+    text = render_plan(query, planned, names, without_limit=limit is not None)
+    given = dict(used) if isinstance(used, Mapping) else {f"{POSITION}{place}": value for place, value in enumerate(used)}
+    frame = query_relations(session, text.text, by_name, given)
+    if not planned.has_written_names:
+        frame = frame.toDF(*query_relations(session, query.render(names).text, by_name, used).columns)
+    return BoundPart(frame, text, plan, limit and limit.rows)
 
 
-def _find_streams(reading: ReadContext, query: Query) -> None:
-    """Only joins want to know what is a stream."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedPlan:
+    """The text of a plan for Spark, with the map from its offsets to those of the user's text."""
+
+    text: str
+    _placed: PlacedText
+    _span: Span
+
+    def at(self, position: int) -> Place:
+        """The place in the user's text of an offset in this text."""
+        return locate_offset(self._span.source, self._placed.locate(position, self._span.start))
+
+
+def render_plan(query: Query, planned: PlannedQuery, names: Mapping[Reference, str], *, without_limit: bool = False) -> RenderedPlan:
+    """The plan of a query as Spark SQL over temporary views of these names."""
+    from platform_plugin.algebra.plan.nodes import Limit
+    from platform_plugin.algebra.plan.placed import render_placed
+
+    plan = planned.plan.query if without_limit and isinstance(planned.plan, Limit) else planned.plan
+    placed = render_placed(plan, {(relation_name(reference),): name for reference, name in names.items()})
+    return RenderedPlan(text=placed.text, _placed=placed, _span=query.span)
+
+
+def find_streams(reading: ReadContext, query: Query) -> None:
+    """Note which relations are streams; only joins want to know."""
     if reading.streams is None and len(query.relations) > 1:
         with reading.work.lake.reading() as connection:
             reading.streams = read_streams(connection)
 
 
-def read_beside_sessions(work: Workspace, query: Query, snapshot: Snapshot, arguments: Arguments) -> dict[Reference, RelationRows]:
+def read_beside_sessions(
+    work: Workspace, query: Query, plan: QueryPlan, snapshot: Snapshot, arguments: Arguments
+) -> dict[Reference, RelationRows]:
     """The relations that a query reads besides its sessions, each as a DataFrame at the snapshot."""
-    reading = ReadContext(work, snapshot)
-    _find_streams(reading, query)
-    return {reference: _read(reading, reference, snapshot, arguments, ()) for reference in query.relations if reference.session is None}
+    reading, resolver = ReadContext(work, snapshot), Resolver(work, snapshot, arguments)
+    find_streams(reading, query)
+    return {
+        reference: read_reference(reading, reference, resolver, _request(plan, query, reference, arguments, ()))
+        for reference in query.relations
+        if reference.session is None
+    }
 
 
-def _read(reading: ReadContext, reference: Reference, snapshot: Snapshot, arguments: Arguments, within: tuple[Name, ...]) -> RelationRows:
-    lake = reading.work.lake
+class ResolvedRelation(NamedTuple):
+    """A relation that a query names, at the snapshot at which it is read there."""
+
+    relation: Table | View
+    snapshot: Snapshot
+
+
+class Resolver:
+    """Finds the relations of references at the snapshots at which they are read, each once."""
+
+    def __init__(self, work: Workspace, snapshot: Snapshot, arguments: Arguments = ()) -> None:
+        self.work = work
+        self.snapshot = snapshot
+        self._arguments = arguments
+        self._resolved: dict[Reference, ResolvedRelation] = {}
+
+    def __call__(self, reference: Reference) -> ResolvedRelation:
+        """The relation of a reference."""
+        if reference not in self._resolved:
+            if reference.travel is not None and reference.travel.passed:
+                raise NotPlanned("a version that passed a gate has columns of its own")
+            lake = self.work.lake
+            moment = _travelled(lake, reference, self.snapshot, self._arguments)
+            with lake.reading() as connection:
+                relation = lake.find_relation(connection, lake_name(reference.name), moment)
+            self._resolved[reference] = ResolvedRelation(relation, moment)
+        return self._resolved[reference]
+
+
+def read_reference(reading: ReadContext, reference: Reference, resolver: Resolver, need: ReadRequest) -> RelationRows:
+    """The rows of one relation that a query names."""
     with place_errors(reference.span):
         if reference.session is not None:
             raise InvalidValue("a session can't be read here", hint="read SESSION(…) in a SELECT of its own, not in a view or a statement")
         if reference.travel is not None and reference.travel.passed:
-            return read_passed(reading, lake_name(reference.name), snapshot, ReadRequest(reference=reference, arguments=arguments))
-        moment = _travelled(reading, reference, snapshot, arguments)
-        with lake.reading() as connection:
-            relation = lake.find_relation(connection, lake_name(reference.name), moment)
-        need = ReadRequest(reference=reference, arguments=arguments, staleness=_staleness(reference, arguments), within=within)
-        return find_kind(lake, relation, moment).read(reading, relation, moment, need)
+            return read_passed(reading, lake_name(reference.name), resolver.snapshot, need)
+        relation, moment = resolver(reference)
+        return find_kind(reading.work.lake, relation, moment).read(reading, relation, moment, need)
 
 
 def read_named(work: Workspace, name: tuple[str, str], snapshot: Snapshot) -> DataFrame:
@@ -228,11 +410,10 @@ def lake_name(name: WrittenName) -> Name:
     return Name.of(name.relation) if name.schema is None else Name(schema=name.schema, relation=name.relation)
 
 
-def _travelled(reading: ReadContext, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
+def _travelled(lake: Lake, reference: Reference, snapshot: Snapshot, arguments: Arguments) -> Snapshot:
     travel = reference.travel
     if travel is None or travel.staleness is not None:
         return snapshot
-    lake = reading.work.lake
     if travel.version is not None:
         version = cell_value(travel.version, arguments)
         if isinstance(version, bool) or not isinstance(version, int) or abs(version) >= 1 << 63:

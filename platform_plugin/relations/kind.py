@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.plan.nodes import RelationKind
+    from platform_plugin.algebra.plan.nodes import Output, RelationKind
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
@@ -82,6 +82,13 @@ class Kind(Listener, Protocol[R_contra]):
         """Its columns at a snapshot."""
         del work, snapshot
         return cast("Table", relation).fields
+
+    def planned_columns(self, work: Workspace, relation: R_contra, snapshot: Snapshot) -> tuple[Output, ...]:
+        """Its columns as the plan of a query has them, found without an engine; raises `NotPlanned` where only Spark knows them."""
+        from platform_plugin.algebra.plan.nodes import Output
+
+        del work, snapshot
+        return tuple(Output(name=field.name, type=field.type) for field in cast("Table", relation).fields)
 
     def facts(
         self, work: Workspace, relation: R_contra, declaration: Declaration, snapshot: Snapshot, *, internal: bool

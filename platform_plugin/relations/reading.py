@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from platform_plugin.language.query.blocks import Input
+from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.relations.follow.arrivals import read_with_arrivals, wants_arrivals
 
 if TYPE_CHECKING:
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View
     from platform_plugin.lake.read.scan import TableScan
-    from platform_plugin.language.query.references import Reference
-    from platform_plugin.relations.arguments import Arguments
 
 
 @dataclass(slots=True)
@@ -53,48 +52,36 @@ class ReadContext:
 class ReadRequest:
     """What a query needs of a relation; by default all of it."""
 
-    reference: Reference | None = None
-    arguments: Arguments = ()
+    columns: frozenset[str] | None = None
+    """At least the columns that are used, in lower case; None for all."""
+    predicates: tuple[Predicate, ...] = ()
+    """Predicates that every row the query can use satisfies."""
     staleness: timedelta | None = None
     """How far the rows may be behind."""
     within: tuple[Name, ...] = ()
     """The views around the query, outermost first."""
 
-    @property
-    def columns(self) -> list[str] | None:
-        """The columns that are mentioned, in lower case; None where that is not known."""
-        return None if self.reference is None or self.reference.columns is None else sorted(self.reference.columns)
-
-    @property
-    def predicates(self) -> tuple[Predicate, ...]:
-        """Predicates that every row the query can use satisfies."""
-        return () if self.reference is None else tuple(self.reference.filter(self.arguments))
-
 
 class RelationRows(NamedTuple):
-    """A relation as a DataFrame, with its columns and size."""
+    """A relation as a DataFrame, with its size, and its columns where they are known without Spark."""
 
     frame: DataFrame
-    known: Input
+    size: ScanSize
+    fields: tuple[Field, ...] = ()
 
 
 def read_table(reading: ReadContext, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """The rows of a table's own files; for streams and their histories with the hidden columns where the query uses them."""
     from platform_plugin.engine.spark.frames.scan import read_relation
 
-    lake, columns = reading.work.lake, need.columns
+    lake, columns = reading.work.lake, None if need.columns is None else sorted(need.columns)
     hidden = columns is not None and wants_arrivals(lake, table, columns)
     scan = lake.scan(table, snapshot, where=need.predicates)
     reading.count(table, scan)
-    known = Input(
-        columns=frozenset(field.name.lower() for field in table.fields),
-        size_bytes=scan.size_bytes,
-        is_stream=str(table.uuid) in (reading.streams or ()),
-        fields=table.fields,
-    )
+    size = ScanSize(scan.size_bytes, is_stream=str(table.uuid) in (reading.streams or ()))
     if hidden and columns is not None:
-        return RelationRows(read_with_arrivals(reading.work.session, lake, scan, columns), known)
-    return RelationRows(read_relation(reading.work.session, lake, scan, columns=columns), known)
+        return RelationRows(read_with_arrivals(reading.work.session, lake, scan, columns), size, table.fields)
+    return RelationRows(read_relation(reading.work.session, lake, scan, columns=columns), size, table.fields)
 
 
 class Dependency(NamedTuple):

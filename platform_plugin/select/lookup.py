@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from platform_plugin.algebra.rules.lookup import Lookup, LookupCondition
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.cache import Cache
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.read.read import COMPARE
-from platform_plugin.language.query.lookup import BoundValue, Lookup, LookupCondition, plan_lookup
 from platform_plugin.language.query.staleness import read_duration
+from platform_plugin.language.text.leaves import read_constant
+from platform_plugin.language.text.values import Literal, Parameter
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.result import Result
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
+    from sqlglot import exp
+
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
+    from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.places import Span
 
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
@@ -36,39 +41,80 @@ _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
 _SAME = _WHOLE | {"boolean", "varchar", "date", "float32", "float64", "timestamp"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LookupRequest:
+    """What a query asks of one relation at a snapshot; no look-up if it is more than that."""
+
+    snapshot_id: int
+    lookup: Lookup | None = None
+    reference: Reference | None = None
+
+
+_REQUESTS: Cache[tuple[Any, ...], _LookupRequest] = Cache("plans of lookups", weigh=lambda _: 3_000)
+
+
 def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
     """The result of a query that is a look-up in a small relation, or None where Spark must answer."""
-    lookup = plan_lookup(query.text)
-    if lookup is None or len(lookup.relation) > 2:
+    number = work.lake.newest_id()
+    try:
+        request = _find_request(work, query, number)
+    except (UnknownObject, SnapshotExpired, StorageError):
+        # Nothing is leased here; told, or overcome, by the way that every other query goes.
         return None
+    if request.lookup is None or request.reference is None:
+        return None
+    lookup, relation = request.lookup, request.reference.name.parts
     bound = _bound(lookup.conditions, arguments)
     if bound is None:
         return None
-    staleness = _staleness(lookup, arguments)
+    staleness = _staleness(request.reference, arguments)
     try:
-        held = _newest(work, lookup.relation)
+        held = _newest(work, relation, number)
         if staleness is not None and (held.table is None or held.is_computed):
-            held = _stale(work, lookup, staleness, held)
+            held = _stale(work, relation, staleness, held)
         if held.table is None:
-            held = _computed(work, lookup.relation, held)
+            held = _computed(work, relation, held)
     except (UnknownObject, SnapshotExpired, StorageError):
-        # Nothing is leased here; told, or overcome, by the way that every other query goes.
         return None
     if held.table is None or held.rows is None or not _is_plain(held.table, lookup, bound):
         return None
     return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
 
 
-def _staleness(lookup: Lookup, arguments: Mapping[str, Any] | Sequence[Any]) -> timedelta | None:
-    given = lookup.staleness
-    if isinstance(given, BoundValue):
-        given = arguments.get(str(given.key)) if isinstance(arguments, Mapping) else None
-    return None if lookup.staleness is None else read_duration(given)
+def _find_request(work: Workspace, query: Span, number: int) -> _LookupRequest:
+    """What a query asks; as long as there is no newer snapshot, only looked up."""
+    lake = work.lake
+    key = (lake.uuid, str(lake.location), work.rules_off, query.source, query.start, query.end)
+    request = _REQUESTS.get(key)
+    if request is None or request.snapshot_id != number:
+        request = _REQUESTS.put(key, _read_request(work, query))
+    return request
 
 
-def _stale(work: Workspace, lookup: Lookup, staleness: timedelta, held: _SmallRelation) -> _SmallRelation:
+def _read_request(work: Workspace, query: Span) -> _LookupRequest:
+    from platform_plugin.language.query.query import analyse_query
+    from platform_plugin.relations.bind import Resolver, find_query_plan
+
+    reading, snapshot = analyse_query(query), work.lake.snapshot()
+    reference = reading.relations[0] if len(reading.relations) == 1 else None
+    if reference is None or reference.session is not None or (reference.travel is not None and reference.travel.staleness is None):
+        return _LookupRequest(snapshot_id=snapshot.id)
+    plan = find_query_plan(work, reading, snapshot, Resolver(work, snapshot))
+    return _LookupRequest(snapshot_id=snapshot.id, lookup=None if plan.planned is None else plan.planned.lookup, reference=reference)
+
+
+def _staleness(reference: Reference, arguments: Mapping[str, Any] | Sequence[Any]) -> timedelta | None:
+    travel = reference.travel
+    if travel is None or travel.staleness is None:
+        return None
+    if isinstance(travel.staleness, Parameter):
+        return read_duration(arguments.get(str(travel.staleness.name)) if isinstance(arguments, Mapping) else None)
+    return read_duration(travel.staleness.value)
+
+
+def _stale(work: Workspace, name: tuple[str, ...], staleness: timedelta, held: _SmallRelation) -> _SmallRelation:
     """The result that a view had last, if that is recent enough for the reader."""
-    relation = _find(work, lookup.relation, held.snapshot)
+    relation = _find(work, name, held.snapshot)
     recent = find_kind(work.lake, relation, held.snapshot).find_recent(work, relation, held.snapshot, staleness)
     if recent is None:
         return held
@@ -82,26 +128,41 @@ def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table 
 
 
 def _bound(conditions: Sequence[LookupCondition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[LookupCondition, ...] | None:
-    found = []
+    """The conditions with plain values; None where a value is missing, or one that only Spark reads."""
+    bound = []
     for condition in conditions:
-        values = condition.value if condition.op == "in" else (condition.value,)
-        plain = []
-        for value in values:
-            if not isinstance(value, BoundValue):
-                plain.append(value)
-                continue
-            known: Mapping[Any, Any] = dict(enumerate(arguments)) if isinstance(arguments, tuple | list) else dict(arguments)
-            if value.key not in known:
-                return None
-            plain.append(known[value.key])
-        found.append(LookupCondition(condition.column, condition.op, tuple(plain) if condition.op == "in" else plain[0]))
-    return tuple(found)
+        if condition.op in ("null", "not null"):
+            bound.append(condition)
+            continue
+        nodes = condition.value if condition.op == "in" else (condition.value,)
+        values = tuple(_plain_value(node, arguments) for node in nodes)
+        if _MISSING in values:
+            return None
+        bound.append(LookupCondition(condition.column, condition.op, values if condition.op == "in" else values[0]))
+    return tuple(bound)
+
+
+_MISSING = object()
+_KINDS = ("boolean", "integer", "decimal", "string", "date")
+
+
+def _plain_value(node: exp.Expr, arguments: Mapping[str, Any] | Sequence[Any]) -> Any:
+    constant = read_constant(node)
+    match constant:
+        case Parameter(name=str(name)) if isinstance(arguments, Mapping):
+            return arguments.get(name, _MISSING)
+        case Parameter(index=int(index)) if isinstance(arguments, (tuple, list)):
+            return arguments[index] if index < len(arguments) else _MISSING
+        case Literal(kind=kind, value=value) if kind in _KINDS:
+            return value
+        case _:
+            return _MISSING
 
 
 def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[LookupCondition]) -> bool:
     """Whether the lookup means the same here as in Spark: exact names, and values of the columns' own types."""
     by_name = {field.name: field for field in table.fields}
-    chosen = [field.name for field in table.fields] if lookup.columns is None else [column for column, _ in lookup.columns]
+    chosen = [column for column, _ in lookup.columns]
     if any(name not in by_name or not _is_same(by_name[name]) for name in chosen):
         return False
     return all(condition.column in by_name and _fits(by_name[condition.column], condition) for condition in conditions)
@@ -152,8 +213,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[LookupCondition
             case op:
                 found = COMPARE[op](column, pa.scalar(condition.value, column.type))
         mask = found if mask is None else pc.and_(mask, found)
-    if lookup.columns is not None:
-        rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])
+    rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])
     if mask is not None:
         rows = rows.filter(mask)
     return rows if lookup.limit is None else rows.slice(0, lookup.limit)
@@ -180,10 +240,9 @@ def _key(work: Workspace, relation: tuple[str, ...]) -> tuple[Any, ...]:
     return (work.lake.uuid, str(work.lake.location), work.limits.small_table_bytes, work.limits.client_state_bytes, *relation)
 
 
-def _newest(work: Workspace, relation: tuple[str, ...]) -> _SmallRelation:
-    """A relation at the newest snapshot; as long as that is the same, nothing is read but its number."""
+def _newest(work: Workspace, relation: tuple[str, ...], number: int) -> _SmallRelation:
+    """A relation at the newest snapshot, which has this number; as long as that is the same, nothing is read."""
     key = _key(work, relation)
-    number = work.lake.newest_id()
     known = _NEWEST.get(key)
     if known is not None and known.snapshot.id == number:
         return known

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from platform_plugin.errors import CatalogueReadOnly, InvalidValue
 from platform_plugin.language.query.approximate import wants_sample
-from platform_plugin.language.query.size import split_limit
+from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.statements.registry import find_statement_kind, load
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind import bind_query
@@ -17,6 +17,7 @@ from platform_plugin.relations.faults import place_spark_errors, suggest_columns
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.overrun import raise_overrun, raise_overruns
 from platform_plugin.select.lookup import answer_lookup
+from platform_plugin.select.rules import describe_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,11 +60,10 @@ def run_select(
         return answer
     snapshot, release = _held(work)
     try:
-        body, limit = split_limit(query)
-        bound = bind_query(work, body, snapshot, arguments)
+        bound = bind_query(work, query, snapshot, arguments, leaves_limit=True)
         with raise_overruns(work.lake, bound.tables, snapshot), place_spark_errors(bound.rendered), suggest_columns(bound.tables):
             stream = work.session.arrow(
-                bound.frame, *tags, timeout=timeout, progress=progress, limit=limit, is_small=bound.is_small or limit == 0
+                bound.frame, *tags, timeout=timeout, progress=progress, limit=bound.limit, is_small=bound.is_small or bound.limit == 0
             )
         if stream.is_complete:
             release()
@@ -114,7 +114,8 @@ def explain_select(work: Workspace, statement: Explain, arguments: Arguments) ->
         with place_spark_errors(bound.rendered), work.session.job():
             plan = _physical(bound.frame, statement.mode)
         read = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}"
-        return Result(pa.table({"plan": [read, *plan]}), snapshot=lease.snapshot)
+        lines = describe_plan(work, analyse_query(query), bound, is_verbose=statement.mode == "verbose")
+        return Result(pa.table({"plan": [read, *lines, *plan]}), snapshot=lease.snapshot)
 
 
 def _explain_session(work: Workspace, query: Span, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame] | None:
@@ -127,5 +128,5 @@ def _explain_session(work: Workspace, query: Span, arguments: Arguments, snapsho
 
 
 def _physical(frame: DataFrame, mode: str | None) -> list[str]:
-    text = cast("ConnectFrame", frame)._explain_string(extended=None, mode=mode)  # noqa: SLF001  explain() itself prints
+    text = cast("ConnectFrame", frame)._explain_string(extended=None, mode="simple" if mode == "verbose" else mode)  # noqa: SLF001  explain() itself prints
     return str(text).splitlines()

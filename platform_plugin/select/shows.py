@@ -22,6 +22,7 @@ from platform_plugin.relations.bind import lake_name, place_errors
 from platform_plugin.relations.kinds import every_kind, find_kind, is_hidden, kind_name
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.tables.kind import TABLE
+from platform_plugin.select.rules import rule_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,8 +51,7 @@ def run_show(work: Workspace, statement: s.Show) -> Result:
 
 
 def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: Snapshot) -> list[dict[str, Any]]:
-    lake = work.lake
-    subject = statement.subject.upper()
+    lake, subject = work.lake, statement.subject.upper()
     plurals = {kind.plural: kind for kind in every_kind() if not kind.is_hidden}
     if subject in plurals:
         wanted = plurals[subject]
@@ -79,6 +79,8 @@ def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: 
         return [asdict(figures) for figures in list_figures()]
     if subject == "LIMITS":
         return list_limits(work.limits)
+    if subject == "RULES":
+        return rule_rows(work)
     if subject == "COLUMNS" and statement.name is not None:
         with place_errors(statement.name.span):
             return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot).fields)
@@ -87,7 +89,8 @@ def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: 
             return [{"statement": create_statement(lake, connection, statement.name, snapshot)}]
     raise locate_offset(statement.span).attach(
         InvalidValue(
-            f"SHOW {subject} is not known", hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES, LIMITS or COLUMNS FROM name"
+            f"SHOW {subject} is not known",
+            hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES, LIMITS, RULES or COLUMNS FROM name",
         )
     )
 
@@ -208,6 +211,7 @@ _SHAPES: dict[str, dict[str, pa.DataType]] = {
         "decides": pa.string(),
         "measured": pa.string(),
     },
+    "RULES": {"name": pa.string(), "is_on": pa.bool_(), "description": pa.string()},
     "CREATE": {"statement": pa.string()},
     "DESCRIBE": {"column": pa.string(), "type": pa.string(), "nullable": pa.bool_(), "default": pa.string(), "comment": pa.string()},
 }

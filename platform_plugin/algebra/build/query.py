@@ -63,6 +63,8 @@ class Builder:
     read: Callable[[str], exp.Expr]
     aliases: Aliases = field(default_factory=Aliases)
     sizes: list[int] = field(default_factory=lambda: [0])
+    twins_in: exp.Expr | None = None
+    """The SELECT whose columns may have one name twice, since nothing reads them by name."""
 
     def query(self, node: exp.Expr, known: Mapping[str, NamedQuery], outer: Scope | None) -> Query:
         """The plan of a query, its WITH, ORDER BY and LIMIT included."""
@@ -239,10 +241,12 @@ def build_plan(
     relation: Callable[[tuple[str, ...], exp.Expr], RelationFacts],
     fail: Callable[[exp.Expr | None, str, str | None], Exception],
     read: Callable[[str], exp.Expr],
+    *,
+    allows_twins: bool = False,
 ) -> Query:
     """The plan of a query's tree.
 
     `relation` gives the facts of a name, `read` makes the tree of a view's text, and `fail` makes the error for a node, a message and a
-    hint.
+    hint. With `allows_twins` two columns of the result may have the same name.
     """
-    return Builder(relation=relation, fail=fail, read=read).query(tree, {}, None)
+    return Builder(relation=relation, fail=fail, read=read, twins_in=tree if allows_twins else None).query(tree, {}, None)

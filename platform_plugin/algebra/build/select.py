@@ -103,7 +103,7 @@ class SelectBuilder:
             found.append((output_name(node), value))
         names: set[str] = set()
         for name, value in found:
-            if name.lower() in names:
+            if name.lower() in names and self.node is not self.builder.twins_in:
                 hint = "give each column a name of its own with AS"
                 raise self.fail(value.node, f'two columns are called "{name}"', hint)
             names.add(name.lower())

@@ -16,7 +16,6 @@ from platform_plugin.algebra.plan.nodes import (
     Item,
     Join,
     LiteralRows,
-    Output,
     Project,
     Scalar,
     Scan,
@@ -143,15 +142,15 @@ class _From:
             query = inner.query(self.builder.read(relation.body or ""), {}, None)
             return self._derived(query, called, names or tuple(found.name for found in relation.fields))
         alias = self.builder.aliases.take(called)
-        fields = tuple(Output(name=found.name, type=found.type) for found in relation.fields)
+        fields = relation.outputs
         scan = Scan(relation=relation.name, kind=relation.kind, alias=alias, fields=fields, at=at)
         if names:
             items = tuple(
                 Item(value=column_reference(alias, found.name), name=new, type=found.type)
-                for found, new in zip(relation.fields, names, strict=False)
+                for found, new in zip(fields, names, strict=False)
             )
-            if len(names) != len(relation.fields):
-                raise self.builder.fail(node, f'"{called}" has {len(relation.fields)} columns and {len(names)} names', None)
+            if len(names) != len(fields):
+                raise self.builder.fail(node, f'"{called}" has {len(fields)} columns and {len(names)} names', None)
             return self._derived(Project(source=scan, items=items, at=at), called, ())
         schema = parts[-2] if len(parts) > 1 and not name else None
         return scan, VisibleSource(name=called, schema=schema, columns=tuple(columns(scan)))

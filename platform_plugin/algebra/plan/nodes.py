@@ -23,6 +23,8 @@ Place = tuple[int, int]
 """The place of a part of the text that a plan was read from: its first character, and the one after its last."""
 
 RelationKind = Literal["stream", "table", "view", "continuous", "sample", "state", "static"]
+JoinHint = Literal["BROADCAST", "SHUFFLE_HASH"]
+"""How Spark is to look a relation up in a join: in a table that every executor has whole, or in one of shuffled parts."""
 JoinKind = Literal["inner", "cross", "left", "right", "full", "semi", "anti"]
 SetKind = Literal["union", "intersect", "except"]
 
@@ -71,6 +73,7 @@ class Scan:
     alias: str
     fields: tuple[Output, ...] = field(repr=False)
     at: Place | None = field(default=None, compare=False, repr=False)
+    hint: JoinHint | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +97,7 @@ class Derived:
 
     query: Query
     alias: str
+    hint: JoinHint | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

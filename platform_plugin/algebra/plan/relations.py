@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.plan.nodes import Output
+
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import RelationKind
     from platform_plugin.algebra.types.data_types import Field
@@ -22,6 +24,13 @@ class RelationFacts:
     kind: RelationKind
     fields: tuple[Field, ...] = ()
     body: str | None = None
+    columns: tuple[Output, ...] = ()
+    """The columns where not all of their types are known; else they are `fields`."""
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """Its columns, with the types that are known."""
+        return self.columns or tuple(Output(name=field.name, type=field.type) for field in self.fields)
 
     def __str__(self) -> str:
         return ".".join(self.name)

@@ -31,9 +31,9 @@ from platform_plugin.algebra.plan.traversal import is_plan, map_nodes
 from platform_plugin.errors import InvalidStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from platform_plugin.algebra.plan.nodes import JoinKind, Query, Source
+    from platform_plugin.algebra.plan.nodes import JoinHint, JoinKind, Query, Source
 
     Naming = Callable[[tuple[str, ...]], tuple[str, ...]]
 
@@ -64,21 +64,28 @@ _KEYWORDS = frozenset(_WORDS.split())
 
 def render(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]] | None = None, *, pretty: bool = False) -> str:
     """The query as Spark SQL, each relation called by its own name or by the one given for it."""
-    given = names or {}
+    return sql_of(query_tree(query, names or {}), pretty=pretty)
+
+
+def query_tree(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> exp.Query:
+    """The query as sqlglot's tree."""
 
     def naming(relation: tuple[str, ...]) -> tuple[str, ...]:
-        found = given.get(relation, relation)
-        return (found,) if isinstance(found, str) else found
+        given = names.get(relation, relation)
+        return (given,) if isinstance(given, str) else given
 
-    return sql_of(_Rendering(naming).query(query), pretty=pretty)
+    return _Rendering(naming).query(query)
 
 
-def sql_of(node: exp.Expr, *, pretty: bool = False) -> str:
-    """Sqlglot's tree as Spark SQL; names are quoted where they must be, and calls keep their spelling."""
+def sql_of(node: exp.Expr, *, pretty: bool = False, change: Callable[[exp.Expr], None] | None = None) -> str:
+    """Sqlglot's tree as Spark SQL; names are quoted where they must be, and calls keep their spelling. `change` sees each node before."""
     shown = node.copy()
     for identifier in shown.find_all(exp.Identifier):
         name = str(identifier.this)
         identifier.set("quoted", not _PLAIN.fullmatch(name) or name in _KEYWORDS)
+    if change is not None:
+        for inner in list(shown.walk()):
+            change(inner)
     return str(shown.sql("spark", normalize_functions=False, comments=False, pretty=pretty, max_text_width=100))
 
 
@@ -162,6 +169,8 @@ class _Rendering:
             first, joins = self._joined(source)
             select.set("from_", exp.From(this=first))
             select.set("joins", joins)
+            if hints := [exp.Anonymous(this=hint, expressions=[_hinted(alias)]) for alias, hint in _hints(source)]:
+                select.set("hint", exp.Hint(expressions=hints))
         select.set("laterals", laterals)
         if conditions:
             select.set("where", exp.Where(this=_all(conditions)))
@@ -234,6 +243,24 @@ class _Rendering:
             return inner if isinstance(node.parent, exp.Exists) else exp.Subquery(this=inner)
 
         return map_nodes(value.node, put)
+
+
+def _hints(source: Source) -> Iterator[tuple[str, JoinHint]]:
+    """The hints on the sources of one FROM, by alias."""
+    match source:
+        case Scan(alias=alias, hint=str(hint)) | Derived(alias=alias, hint=str(hint)):
+            yield alias, hint
+        case Filter(source=inner) | Generate(source=inner):
+            yield from _hints(inner)
+        case Join(left=left, right=right):
+            yield from _hints(left)
+            yield from _hints(right)
+        case _:
+            pass
+
+
+def _hinted(alias: str) -> exp.Expr:
+    return exp.Column(this=exp.to_identifier(alias, quoted=True))
 
 
 def _aliased(query: exp.Query, alias: str) -> exp.Subquery:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import quote_identifier
-from platform_plugin.language.query.needs import MentionedNames, find_mentions, find_preserved_sources, has_single_source, needed_columns
-from platform_plugin.language.query.pruning import ConstantReader, read_predicates
 from platform_plugin.language.query.references import Reference, TimeTravel
 from platform_plugin.language.query.refusals import (
     find_source_words,
@@ -28,7 +24,6 @@ from platform_plugin.language.text.tokens import DOUBLE, QUOTED, STRING, WORD, f
 from platform_plugin.language.text.tree import parse_tree
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.language.text.tokens import Tokens
     from platform_plugin.language.text.tree import ParsedQuery
     from platform_plugin.language.text.values import Parameter
@@ -54,23 +49,13 @@ def analyse(tokens: Tokens, parameters: dict[int, Parameter], target: tuple[Writ
     parsed = parse_tree(tokens, parameters, *around)
     if not isinstance(parsed.tree, (exp.Query, exp.Values)):
         raise refuse_root(parsed.tree.key, tokens.span(0, len(tokens)))
-    return _Analysis(tokens, parameters, parsed, target).run()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sources:
-    """The sources of one SELECT: their visible names, those that may be filtered before joins, and the names that the SELECT mentions."""
-
-    names: Counter[str]
-    preserved: set[int]
-    mentions: MentionedNames
+    return _Analysis(tokens, parsed, target).run()
 
 
 class _Analysis:
     def __init__(
         self,
         tokens: Tokens,
-        parameters: dict[int, Parameter],
         parsed: ParsedQuery,
         target: tuple[WrittenName, str | None] | None,
     ) -> None:
@@ -78,9 +63,7 @@ class _Analysis:
         self.target = target
         self.parsed = parsed
         self.masked = parsed.masked
-        self.constants = ConstantReader(tokens, parameters, parsed.masked)
         self.scope: QueryScope = find_scope(parsed.tree, self.text_of)
-        self.sources: dict[int, _Sources] = {}
         self.edits: list[Edit] = []
         self.claimed: set[int] = set()
 
@@ -101,10 +84,10 @@ class _Analysis:
     def run(self) -> Analysis:
         own = [(table, select) for table, select in self.scope.relations if table.name == _TARGET]
         self.scope.relations = [pair for pair in self.scope.relations if pair[0].name != _TARGET]
-        targets = tuple(self._target(table, select) for table, select in own)
+        targets = tuple(self._target() for _ in own)
         tables = sorted(((self._first(table), table, select) for table, select in self.scope.relations), key=lambda item: item[0])
         known = {first for first, _, _ in tables} | {self._first(table) for table in self.scope.mentions}
-        references = tuple(self._reference(index, *item) for index, item in enumerate(tables))
+        references = tuple(self._reference(index, first, table) for index, (first, table, _) in enumerate(tables))
         self._check_sources(known)
         self._check_travels()
         self._check_functions()
@@ -112,10 +95,9 @@ class _Analysis:
         self._shorten_qualifiers((*targets, *references))
         return Analysis((*targets, *references), tuple(self.edits), self.parsed)
 
-    def _target(self, table: exp.Table, select: exp.Select | None) -> Reference:
+    def _target(self) -> Reference:
         name, alias = self.target or (WrittenName(parts=(_TARGET,)), None)
-        columns, predicates = self._needs(table, select, alias or name.relation, None if alias else name.schema)
-        return Reference(index=-1, name=name, alias=alias, columns=columns, predicates=predicates, span=name.span)
+        return Reference(index=-1, name=name, alias=alias, span=name.span)
 
     def _first(self, table: exp.Table) -> int:
         index = self.token_of(table.parts[0])
@@ -123,7 +105,7 @@ class _Analysis:
             raise syntax_error(self.tokens.span(0, len(self.tokens)), f"can't tell where {table.name[:40]} stands in the query")
         return index
 
-    def _reference(self, index: int, first: int, table: exp.Table, select: exp.Select | None) -> Reference:
+    def _reference(self, index: int, first: int, table: exp.Table) -> Reference:
         tokens = self.tokens
         after = first + 1
         while tokens.upper(after) == "." and tokens.kind(after + 1) in (WORD, QUOTED):
@@ -140,13 +122,9 @@ class _Analysis:
         alias = self._alias(table)
         if alias is not None:
             travel = self._travel_after_alias(index, table, travel)
-        visible = alias or name.relation
         self._edit_name(index, first, begin, after, None if alias is not None else name.relation)
-        columns, predicates = self._needs(table, select, visible, None if alias else name.schema)
         session = self.masked.sessions.get(first)
-        return Reference(
-            index=index, name=name, alias=alias, travel=travel, session=session, columns=columns, predicates=predicates, span=span
-        )
+        return Reference(index=index, name=name, alias=alias, travel=travel, session=session, span=span)
 
     def _alias(self, table: exp.Table) -> str | None:
         alias = table.args.get("alias")
@@ -191,51 +169,6 @@ class _Analysis:
         )
         if alias and not inline:
             self.edits.append(Edit(start=tokens.ends[place - 1], end=tokens.ends[place - 1], index=index, text=alias))
-
-    def _needs(
-        self, table: exp.Table, select: exp.Select | None, visible: str, schema: str | None
-    ) -> tuple[frozenset[str] | None, tuple[Predicate, ...]]:
-        alias = table.args.get("alias")
-        if select is None or (alias is not None and alias.args.get("columns")) or table.args.get("pivots"):
-            return None, ()
-        sources = self._sources_of(select)
-        columns = needed_columns(sources.mentions, visible.lower(), schema and schema.lower(), sources.names)
-        where = select.args.get("where")
-        if where is None or id(table) not in sources.preserved or sources.names[visible.lower()] != 1:
-            return columns, ()
-        own = {(visible.lower(),)} | ({(schema.lower(), visible.lower())} if schema else set())
-        bare = has_single_source(select)
-
-        def column_of(node: Node) -> str | None:
-            while isinstance(node, exp.Paren):
-                node = node.this
-            if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-                return None
-            qualifier = tuple(self.text_of(part).lower() for part in node.parts[:-1])
-            return self.text_of(node.this) if qualifier in own or (bare and not qualifier) else None
-
-        return columns, tuple(read_predicates(where.this, column_of, self.constants))
-
-    def _sources_of(self, select: exp.Select) -> _Sources:
-        if id(select) not in self.sources:
-            names = Counter(name.lower() for name in self._source_names(select))
-            self.sources[id(select)] = _Sources(
-                names=names, preserved=find_preserved_sources(select), mentions=find_mentions(select, self.text_of)
-            )
-        return self.sources[id(select)]
-
-    def _source_names(self, select: exp.Select) -> list[str]:
-        first = select.args.get("from_")
-        joins = select.args.get("joins") or []
-        nodes = [*([first.this] if first is not None else []), *(join.this for join in joins), *(select.args.get("laterals") or [])]
-        names = []
-        for node in nodes:
-            alias = node.args.get("alias")
-            if alias is not None and alias.this is not None:
-                names.append(self.text_of(alias.this))
-            elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-                names.append(self.text_of(node.this))
-        return names
 
     def _check_sources(self, known: set[int]) -> None:
         """Every FROM and JOIN of the text must lead to a relation in the tree: what sqlglot misreads is refused."""

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Operator, Predicate
-from platform_plugin.language.text.tokens import NUMBER, find_token
-from platform_plugin.language.text.values import Literal, read_cell
+from platform_plugin.language.text.leaves import read_constant
+from platform_plugin.language.text.values import Literal, Parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from platform_plugin.language.query.scopes import Node
-    from platform_plugin.language.text.masking import MaskedQuery
-    from platform_plugin.language.text.tokens import Tokens
-    from platform_plugin.language.text.values import Cell, Parameter
+    from platform_plugin.language.text.values import Cell
 
 _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.EQ: "=",
@@ -27,75 +28,16 @@ _OPERATORS: dict[type[exp.Expr], Operator] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
+_PLAIN = (bool, int, float, Decimal, str, date)
 _FLIPPED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-class ConstantReader:
-    """A reader of the constants in a masked tree, from the tokens that they stand for."""
-
-    def __init__(self, tokens: Tokens, parameters: dict[int, Parameter], masked: MaskedQuery) -> None:
-        self._tokens = tokens
-        self._parameters = parameters
-        self._masked = masked
-
-    def read(self, node: Node | None) -> Cell | None:
-        """The literal or parameter that a node stands for, or None."""
-        while isinstance(node, exp.Paren):
-            node = node.this
-        match node:
-            case exp.Var() if "parameter" in node.meta:
-                parameter: Cell = node.meta["parameter"]
-                return parameter
-            case exp.Null():
-                return Literal("null", None)
-            case exp.Boolean():
-                return Literal("boolean", bool(node.this))
-            case exp.Neg() if isinstance(node.this, exp.Literal):
-                index = self._index(node.this)
-                return None if index is None or self._tokens.kind(index) != NUMBER else self._cell(index - 1)
-            case exp.Literal():
-                index = self._index(node)
-                return None if index is None else self._cell(index)
-            case _:
-                return None
-
-    def whole(self, node: exp.In) -> bool:
-        """Whether the tree holds all items of an IN list; masking shortens long ones."""
-        return len(node.expressions) > 1 or not any(self._first_of(item) in self._masked.cut for item in node.expressions)
-
-    def _first_of(self, node: Node) -> int | None:
-        literal = node.find(exp.Literal)
-        index = None if literal is None else self._index(literal)
-        return index - 1 if index is not None and index - 1 in self._masked.cut else index
-
-    def _index(self, literal: exp.Literal) -> int | None:
-        at = literal.meta.get("at")
-        return None if at is None else find_token(self._tokens, at[0])
-
-    def _cell(self, index: int) -> Cell | None:
-        cell = read_cell(self._tokens, index, self._parameters)
-        return None if cell is None else cell[0]
-
-
-def conjuncts(condition: Node) -> Iterator[Node]:
-    """The parts of a condition that AND joins."""
-    stack = [condition]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, exp.And):
-            stack += [node.expression, node.this]
-        elif isinstance(node, exp.Paren):
-            stack.append(node.this)
-        else:
-            yield node
-
-
-def read_predicates(condition: Node, column_of: Callable[[Node], str | None], constants: ConstantReader) -> Iterator[Predicate]:
+def read_predicates(conditions: Iterable[Node], column_of: Callable[[Node], str | None]) -> Iterator[Predicate]:
     """The predicates that every row must meet; `column_of` gives the relation's column that a node stands for, or None."""
-    for node in conjuncts(condition):
+    for node in conditions:
         match node:
             case exp.Between():
-                column, low, high = column_of(node.this), constants.read(node.args["low"]), constants.read(node.args["high"])
+                column, low, high = column_of(node.this), read_constant(node.args["low"]), read_constant(node.args["high"])
                 if column and not node.args.get("symmetric"):
                     if low is not None and not _null(low):
                         yield Comparison(column, ">=", low)
@@ -103,8 +45,8 @@ def read_predicates(condition: Node, column_of: Callable[[Node], str | None], co
                         yield Comparison(column, "<=", high)
             case exp.In() if node.expressions and not any(node.args.get(key) for key in ("query", "unnest", "field")):
                 column = column_of(node.this)
-                values = [constants.read(item) for item in node.expressions]
-                if column and constants.whole(node) and all(value is not None for value in values):
+                values = [read_constant(item) for item in node.expressions]
+                if column and all(value is not None for value in values):
                     # NULL among the items never makes IN true.
                     yield OneOf(column, tuple(value for value in values if value is not None and not _null(value)))
             case exp.Is() if isinstance(node.expression, exp.Null):
@@ -116,15 +58,15 @@ def read_predicates(condition: Node, column_of: Callable[[Node], str | None], co
                 if column:
                     yield IsNotNull(column)
             case _ if type(node) in _OPERATORS:
-                yield from _comparison(node, _OPERATORS[type(node)], column_of, constants)
+                yield from _comparison(node, _OPERATORS[type(node)], column_of)
             case _:
                 pass
 
 
-def _comparison(node: Node, operator: Operator, column_of: Callable[[Node], str | None], constants: ConstantReader) -> Iterator[Predicate]:
-    column, value = column_of(node.this), constants.read(node.args.get("expression"))
+def _comparison(node: Node, operator: Operator, column_of: Callable[[Node], str | None]) -> Iterator[Predicate]:
+    column, value = column_of(node.this), read_constant(node.args["expression"])
     if column is None:
-        column, value = column_of(node.args["expression"]), constants.read(node.this)
+        column, value = column_of(node.args["expression"]), read_constant(node.this)
         operator = _FLIPPED.get(operator, operator)
     # A bound NULL makes `<=>` true for NULLs, and then `=` would be wrong; only literals are safe there.
     safe = not isinstance(node, exp.NullSafeEQ) or isinstance(value, Literal)
@@ -134,3 +76,42 @@ def _comparison(node: Node, operator: Operator, column_of: Callable[[Node], str 
 
 def _null(value: Cell) -> bool:
     return isinstance(value, Literal) and value.kind in ("null", "default")
+
+
+def bind_predicates(
+    predicates: Iterable[Predicate], arguments: Mapping[str, object] | Sequence[object] = (), zone: tzinfo = UTC
+) -> tuple[Predicate, ...]:
+    """The predicates with Python values bound; those that can't be bound are left out.
+
+    Integers, decimals, floats, strings, booleans, dates and datetimes; timestamps without a zone get `zone`.
+    """
+    bound = (_bind(predicate, arguments, zone) for predicate in predicates)
+    return tuple(predicate for predicate in bound if predicate is not None)
+
+
+def _bind(predicate: Predicate, arguments: Mapping[str, object] | Sequence[object], zone: tzinfo) -> Predicate | None:
+    match predicate:
+        case Comparison(value=value):
+            plain = _plain(value, arguments, zone)
+            return None if plain is None else replace(predicate, value=plain)
+        case OneOf(values=values):
+            plains = tuple(_plain(value, arguments, zone) for value in values)
+            return None if any(plain is None for plain in plains) else replace(predicate, values=plains)
+        case IsNull() | IsNotNull():
+            return predicate
+
+
+def _plain(value: object, arguments: Mapping[str, object] | Sequence[object], zone: tzinfo) -> object:
+    match value:
+        case Parameter(name=str(name)) if not isinstance(arguments, (list, tuple)):
+            found: object = arguments.get(name)  # type: ignore[union-attr]
+        case Parameter(index=int(index)) if isinstance(arguments, (list, tuple)):
+            found = arguments[index] if index < len(arguments) else None
+        case Literal(kind="timestamp", value=datetime() as moment):
+            found = moment if moment.tzinfo else moment.replace(tzinfo=zone)
+        case Literal(value=inner):
+            found = inner
+        case _:
+            found = None
+    # NaN compares unlike any statistics say, so it prunes nothing.
+    return found if isinstance(found, _PLAIN) and found == found else None  # noqa: PLR0124

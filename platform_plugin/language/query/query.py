@@ -9,7 +9,7 @@ from platform_plugin.cache import Cache
 from platform_plugin.language.query.rendering import Edit, RenderedQuery, render_edits
 from platform_plugin.language.text.bare_names import find_names
 from platform_plugin.language.text.places import Span, syntax_error
-from platform_plugin.language.text.tokens import check_brackets, tokenize
+from platform_plugin.language.text.tokens import check_brackets, find_token, tokenize
 from platform_plugin.language.text.values import Parameter, find_parameters
 
 if TYPE_CHECKING:
@@ -46,9 +46,19 @@ class Query:
 
         return parse_tree(self.tokens, find_parameters(self.tokens, 0, len(self.tokens)), is_whole=True).tree
 
-    def render(self, names: Mapping[Reference, str | tuple[str, ...]]) -> RenderedQuery:
-        """The Spark SQL in which each of these references reads the temporary view of the given name; other references stay as written."""
-        return render_edits(self.span, self.edits, {reference.index: name for reference, name in names.items()})
+    def render(self, names: Mapping[Reference, str | tuple[str, ...]], *, without_limit: int | None = None) -> RenderedQuery:
+        """The Spark SQL in which each of these references reads the temporary view of the given name; other references stay as written.
+
+        `without_limit` is the offset of the number of a LIMIT at the end that is to be left out.
+        """
+        span = self.span
+        if without_limit is not None and (index := find_token(self.tokens, without_limit)) is not None:
+            span = Span(span.source, span.start, self.tokens.ends[index - 2])
+        return render_edits(span, self.edits, {reference.index: name for reference, name in names.items()})
+
+    def ends_at(self, offset: int) -> bool:
+        """Whether the last token begins at an offset."""
+        return self.tokens.starts[-1] == offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -222,6 +222,14 @@ STATEMENTS: list[StatementKind] = [
         words=("RESUME QUERY",), value=suspend.ResumeQuery, read=suspend.read_resume, planned="suspended queries", page="suspend"
     ),
     StatementKind(
+        words=("SET RULE",),
+        value=explain.SetRule,
+        read=explain.read_set_rule,
+        run="platform_plugin.select.rules:run_set_rule",
+        reads_rows=False,
+        page="set-rule",
+    ),
+    StatementKind(
         words=("EXPLAIN",),
         value=explain.Explain,
         read=explain.read_explain,

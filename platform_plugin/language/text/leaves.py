@@ -18,15 +18,16 @@ from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.masking import PLACEHOLDER
 from platform_plugin.language.text.places import syntax_error
 from platform_plugin.language.text.runs import MOMENTS, TEXTS
-from platform_plugin.language.text.tokens import BINARY, NUMBER, QUOTED
-from platform_plugin.language.text.values import number_value, string_value
+from platform_plugin.language.text.tokens import BINARY, NUMBER, QUOTED, tokenize
+from platform_plugin.language.text.values import Literal as ConstantValue
+from platform_plugin.language.text.values import number_value, read_cell, string_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from platform_plugin.language.text.masking import MaskedQuery
     from platform_plugin.language.text.tokens import Tokens
-    from platform_plugin.language.text.values import Parameter
+    from platform_plugin.language.text.values import Cell, Parameter
 
 
 def restore_leaves(tree: exp.Expr, tokens: Tokens, masked: MaskedQuery, parameters: Mapping[int, Parameter]) -> exp.Expr:
@@ -122,3 +123,33 @@ def _cast_type(text: str) -> DataType | None:
         return parse_type(text)
     except PlatformError:
         return None
+
+
+def read_constant(node: exp.Expr) -> Cell | None:
+    """The literal or parameter that a node of the tree stands for; None if it is no constant.
+
+    >>> read_constant(exp.Neg(this=exp.Literal(this="3", is_string=False)))
+    Literal(kind='integer', value=-3, offset=0)
+    """
+    while isinstance(node, exp.Paren):
+        node = node.this
+    match node:
+        case exp.Var() if "parameter" in node.meta:
+            parameter: Parameter = node.meta["parameter"]
+            return parameter
+        case exp.Null():
+            return ConstantValue("null", None)
+        case exp.Boolean():
+            return ConstantValue("boolean", bool(node.this))
+        case exp.Neg() if isinstance(node.this, exp.Literal):
+            tokens = tokenize(f"-{node.this.this}")
+            return _only_cell(tokens) if tokens.kind(1) == NUMBER else None
+        case exp.Literal():
+            return _only_cell(tokenize(str(node.this)))
+        case _:
+            return None
+
+
+def _only_cell(tokens: Tokens) -> Cell | None:
+    cell = read_cell(tokens, 0, {})
+    return cell[0] if cell is not None and cell[1] == len(tokens) else None

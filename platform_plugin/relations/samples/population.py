@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.draw.blocks import BlockDesign
     from platform_plugin.relations.samples.draw.pieces import Pieces
     from platform_plugin.relations.samples.record import SampleRecord
@@ -103,7 +103,9 @@ def read_drawn(work: Workspace, drawn: DrawnRows) -> DrawnRows:
     return replace(drawn, rows=read_rows(work.lake, drawn.scan, columns=[field.name for field in drawn.fields]), scan=None)
 
 
-def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> PopulationSource:
+def find_source(
+    work: Workspace, reference: Reference, snapshot: Snapshot, columns: frozenset[str] | None, predicates: Sequence[Predicate]
+) -> PopulationSource:
     """The source for a relation's rows, without files that can't hold rows of the query; a view needs a stored sample."""
     lake = work.lake
     with place_errors(reference.span):
@@ -128,30 +130,31 @@ def find_source(work: Workspace, reference: Reference, snapshot: Snapshot, argum
                 hint=f"ask what it is of, or sum with its weights: SELECT sum(… * sample_weight) FROM {sample.name}",
             )
     if sample is not None:
-        drawn = _stored(work, sample, reference, snapshot) or _as_drawn(sample, read_sample(work, sample, snapshot), reference)
+        drawn = _stored(work, sample, columns, snapshot) or _as_drawn(sample, read_sample(work, sample, snapshot), columns)
         return PopulationSource(name=name, fields=drawn.fields, fixed=drawn)
     if isinstance(relation, View):
         raise TypeError(relation)
-    fields = _asked_of(relation.fields, reference)
-    pieces = read_pieces(lake, lake.scan(relation, snapshot, where=reference.filter(arguments)))
-    return PopulationSource(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, reference, snapshot))
+    fields = _asked_of(relation.fields, columns)
+    pieces = read_pieces(lake, lake.scan(relation, snapshot, where=predicates))
+    return PopulationSource(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, columns, snapshot))
 
 
-def _asked_of(fields: Sequence[Field], reference: Reference) -> tuple[Field, ...]:
+def _asked_of(fields: Sequence[Field], columns: frozenset[str] | None) -> tuple[Field, ...]:
     """The columns that a query asks for; where it asks for none there is still a row to count."""
-    columns = reference.columns
     return tuple(field for field in fields if columns is None or field.name.lower() in columns) or tuple(fields[:1])
 
 
-def _as_drawn(sample: SampleRecord, read: CurrentSample, reference: Reference) -> DrawnRows:
+def _as_drawn(sample: SampleRecord, read: CurrentSample, columns: frozenset[str] | None) -> DrawnRows:
     numbers, keys = strata_of(read.rows, sample.definition.strata)
     populations = np.array([read.progress.cardinalities[key] for key in keys], dtype=np.int64)
     design = Design(populations=populations, sizes=np.bincount(numbers, minlength=len(keys)).astype(np.int64))
-    fields = _asked_of(sample.table.fields, reference)
+    fields = _asked_of(sample.table.fields, columns)
     return DrawnRows(rows=read.rows.select([field.name for field in fields]), fields=fields, strata=numbers.astype(np.int64), design=design)
 
 
-def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], reference: Reference, snapshot: Snapshot) -> DrawnRows | None:
+def _find_kept(
+    work: Workspace, relation: Table, fields: Sequence[Field], columns: frozenset[str] | None, snapshot: Snapshot
+) -> DrawnRows | None:
     """The largest stored sample of a table that is of the table as it is now: its rows need not be looked for."""
     found = None
     for sample in all_samples(work.lake, snapshot):
@@ -164,11 +167,11 @@ def _find_kept(work: Workspace, relation: Table, fields: Sequence[Field], refere
         if any(field.name not in known for field in fields) or (found is not None and found.design.size >= definition.size):
             continue
         stored = find_stored(work, sample, snapshot) if definition.strata else None
-        found = _stored(work, sample, reference, snapshot) or (found if stored is None else _as_drawn(sample, stored, reference))
+        found = _stored(work, sample, columns, snapshot) or (found if stored is None else _as_drawn(sample, stored, columns))
     return found
 
 
-def _stored(work: Workspace, sample: SampleRecord, reference: Reference, snapshot: Snapshot) -> DrawnRows | None:
+def _stored(work: Workspace, sample: SampleRecord, columns: frozenset[str] | None, snapshot: Snapshot) -> DrawnRows | None:
     """A plain sample whose rows are in files as they are, so that Spark can read them."""
     scan = None if sample.definition.strata else find_scan(work, sample, snapshot)
     if scan is None:
@@ -177,4 +180,4 @@ def _stored(work: Workspace, sample: SampleRecord, reference: Reference, snapsho
         progress = read_progress(connection, sample.table.uuid, snapshot.id)
     counts = np.array([progress.cardinalities.get((), 0)], dtype=np.int64)
     design = Design(populations=counts, sizes=np.array([scan.record_count], dtype=np.int64))
-    return DrawnRows(fields=_asked_of(sample.table.fields, reference), design=design, scan=scan)
+    return DrawnRows(fields=_asked_of(sample.table.fields, columns), design=design, scan=scan)

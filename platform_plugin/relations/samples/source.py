@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.query.blocks import Input
+from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.relations.reading import RelationRows
 from platform_plugin.relations.samples.read import find_scan, read_sample
 from platform_plugin.relations.samples.record import get_sample
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def read_source(reading: ReadContext, table: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
     """The rows of a sample at a snapshot."""
-    before, names = reading.bytes_planned, frozenset(field.name.lower() for field in table.fields)
+    before = reading.bytes_planned
     frame = _read(reading, get_sample(reading.work.lake, table, snapshot), snapshot, need)
-    return RelationRows(frame, Input(columns=names, size_bytes=reading.bytes_planned - before, fields=table.fields))
+    return RelationRows(frame, ScanSize(reading.bytes_planned - before), table.fields)
 
 
 def _read(reading: ReadContext, sample: SampleRecord, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
@@ -31,7 +31,7 @@ def _read(reading: ReadContext, sample: SampleRecord, snapshot: Snapshot, need: 
     scan = find_scan(work, sample, snapshot)
     if scan is not None:
         reading.count(sample.table, scan)
-        return read_relation(work.session, work.lake, scan, columns=need.columns)
+        return read_relation(work.session, work.lake, scan, columns=None if need.columns is None else sorted(need.columns))
     rows = read_sample(work, sample, snapshot).rows
     reading.tables.append(sample.table)
     reading.rows_planned += rows.num_rows

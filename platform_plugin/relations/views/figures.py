@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.algebra.plan.nodes import Output, outputs
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.stall import pinned_text
-from platform_plugin.relations.bind import read_named
+from platform_plugin.language.query.plan import NotPlanned
+from platform_plugin.language.query.query import analyse_query
+from platform_plugin.relations.bind import Resolver, find_query_plan, read_named
 from platform_plugin.relations.views.follow.shared_states import find_twins
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables, find_changed_tables
@@ -87,6 +91,24 @@ def find_notices(work: Workspace, view: View, snapshot: Snapshot) -> tuple[str, 
     except PlatformError:
         return ()  # a stall or a read of the view says what is wrong with it
     return (pinned_text(str(view.name), changed, int(record.options[CREATED])),) if changed else ()
+
+
+def planned_view_columns(work: Workspace, view: View, snapshot: Snapshot) -> tuple[Output, ...]:
+    """The columns of a view, with those types that are known without Spark."""
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is not None:
+        return tuple(Output(name=field.name, type=field.type) for field in result_fields(record))
+    if view.dialect != "spark":
+        raise NotPlanned(f'view "{view.name}" is written in the SQL of {view.dialect}')
+    query = analyse_query(view.sql)
+    plan = find_query_plan(work, query, snapshot, Resolver(work, snapshot))
+    if plan.planned is None:
+        raise NotPlanned(f'in view "{view.name}": {plan.why}')
+    columns = outputs(plan.planned.plan)
+    return tuple(
+        replace(column, name=name) for column, name in zip(columns, view.columns or [column.name for column in columns], strict=True)
+    )
 
 
 def view_fields(work: Workspace, view: View, snapshot: Snapshot) -> tuple[Field, ...]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.algebra.plan.nodes import Output
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
@@ -72,6 +73,12 @@ class ViewKind(DeclarableKind["View"]):
         from platform_plugin.relations.views.figures import view_fields
 
         return view_fields(work, relation, snapshot)
+
+    def planned_columns(self, work: Workspace, relation: View, snapshot: Snapshot) -> tuple[Output, ...]:
+        """The columns of its result; of a view that is not continuous, those of its query's plan."""
+        from platform_plugin.relations.views.figures import planned_view_columns
+
+        return planned_view_columns(work, relation, snapshot)
 
     def facts(self, work: Workspace, relation: View, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> Mapping[str, Any]:
         """Its query; for a continuous view also the size of its states and its unconsumed rows."""

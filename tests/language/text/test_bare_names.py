@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import PlatformError
+from platform_plugin.language.query.needs import mentioned_columns
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.text.bare_names import FOREIGN, KEYWORDS, find_names
@@ -41,11 +42,13 @@ RELATIONS = {"relation", "column of a relation"}
 
 def check(place: str, word: str) -> None:
     query = PLACES[place].format(word.lower())
-    references = analyse_query(query).relations
+    asked = analyse_query(query)
+    references = asked.relations
     names = [] if place == "name of WITH" else [word.lower()] if place in RELATIONS else ["t", word.lower()] if "JOIN" in query else ["t"]
     assert [str(found.name) for found in references] == names, query
-    if place in COLUMNS and references[0].columns is not None:
-        assert word.lower() in references[0].columns, query
+    columns = mentioned_columns(asked.tree)
+    if place in COLUMNS and columns is not None:
+        assert word.lower() in columns, query
     read_body(query)
 
 

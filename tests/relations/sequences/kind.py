@@ -32,8 +32,9 @@ class SequenceKind(Kind["Table"]):
 
     def read(self, reading: ReadContext, relation: Table, snapshot: Snapshot, need: ReadRequest) -> RelationRows:
         """One row with the number that comes next, whatever the snapshot."""
-        from platform_plugin.engine.spark.frames.scan import frame_of
         from platform_plugin.language.query.blocks import Input
+
+        from platform_plugin.engine.spark.frames.scan import frame_of
         from platform_plugin.relations.reading import RelationRows
         from tests.relations.sequences.record import read_rows
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import PAGE_ROWS
-from platform_plugin.language.query.approximate import plan_approximation
-from platform_plugin.language.query.query import analyse_query
+from platform_plugin.language.query.approximate import STRATUM, UNIT, plan_approximation
+from platform_plugin.language.query.query import Query, analyse_query
 from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.relations.arguments import check_arguments
+from platform_plugin.relations.bind import Resolver, find_query_plan
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
 from platform_plugin.relations.samples.estimate.answer import Estimates, estimate
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.approximate import Approximation
+    from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.population import DrawnRows, PopulationSource
 
@@ -55,7 +57,7 @@ def run_approximation(
         asking = SampleQuery(
             work=work, written=query, asked=asked, arguments=arguments, snapshot=lease.snapshot, timeout=timeout, progress=progress
         )
-        source = find_source(work, asking.as_written(asked.relations[0]), lease.snapshot, arguments)
+        source = _find_source(work, asked, asking.as_written(asked.relations[0]), lease.snapshot, arguments)
         answer = _Estimating(plan=plan, asking=asking, source=source).answer()
         return Result(answer.table(), snapshot=lease.snapshot)
 
@@ -64,7 +66,7 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     """The source of the sample for a query, and the query over the sampled rows."""
     plan = plan_approximation(query)
     asked = analyse_query(plan.text)
-    source = find_source(work, written_relation(query, asked.relations[0]), snapshot)
+    source = _find_source(work, asked, written_relation(query, asked.relations[0]), snapshot)
     said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
     begun = [said, f'samples "{source.name}"']
     if source.fixed is not None:
@@ -75,6 +77,13 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
             begun.append(f"can draw whole blocks of {PAGE_ROWS} rows, {_FIRST_BLOCKS} of {source.block_count} at first")
         begun.append(f"can draw up to {min(count, work.limits.estimate_rows)} of {count} rows, {min(count, PILOT)} of them at first")
     return [*begun, "asks of each sampled row:", plan.text]
+
+
+def _find_source(work: Workspace, asked: Query, written: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> PopulationSource:
+    """Where the first relation's rows can be drawn from, as far as the query uses them."""
+    plan = find_query_plan(work, asked, snapshot, Resolver(work, snapshot), marks=(UNIT, STRATUM))
+    columns = plan.columns_of(asked, written)
+    return find_source(work, written, snapshot, columns, plan.predicates_of(written, arguments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

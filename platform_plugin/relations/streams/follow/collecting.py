@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.lake.read.scan import TableScan
-from platform_plugin.language.query.blocks import Input
-from platform_plugin.language.query.probing import plan_probing
-from platform_plugin.relations.arguments import used_arguments
-from platform_plugin.relations.faults import place_spark_errors
+from platform_plugin.language.query.plan import QueryPlan, apply_sizes, relation_name
+from platform_plugin.relations.bind import bind_frames
+from platform_plugin.relations.faults import TextPlaces, place_spark_errors
 from platform_plugin.relations.follow.arrivals import ARRIVED_AT, ROW_ID, read_with_arrivals
 from platform_plugin.relations.streams.follow.rows import ArrivedRows
 
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.language.query.probing import Probing
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.language.query.rendering import RenderedQuery
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.reading import RelationRows
 
@@ -35,6 +33,7 @@ class Inputs:
 
     work: Workspace
     query: Query
+    plan: QueryPlan
     arguments: Arguments
     names: dict[Reference, str]
     others: dict[Reference, RelationRows]
@@ -47,11 +46,13 @@ class Inputs:
 
     def columns_of(self, reference: Reference) -> list[str] | None:
         """The columns of a stream that the query may need."""
-        return None if reference.columns is None else sorted(reference.columns)
+        columns = self.plan.columns_of(self.query, reference)
+        return None if columns is None else sorted(columns)
 
     def wants_hidden(self, reference: Reference) -> bool:
         """Whether the query uses the hidden columns of a stream."""
-        return reference.columns is not None and bool({ROW_ID, ARRIVED_AT}.intersection(reference.columns))
+        columns = self.plan.columns_of(self.query, reference)
+        return columns is not None and bool({ROW_ID, ARRIVED_AT}.intersection(columns))
 
     def frame_of(self, reference: Reference, arrived: ArrivedRows) -> DataFrame:
         """Rows that have arrived, with the columns that the query needs."""
@@ -63,19 +64,17 @@ class Inputs:
             return rows.where((f.col(ROW_ID) >= arrived.first_row_id) & (f.col(ROW_ID) < arrived.next_row_id))
         return arrived.read(work.session, work.lake, columns)
 
-    def whole(self, arrived: dict[Reference, ArrivedRows]) -> tuple[DataFrame, RenderedQuery | Probing]:
+    def whole(self, arrived: dict[Reference, ArrivedRows]) -> tuple[DataFrame, TextPlaces]:
         """The query over all rows that have arrived."""
-        from platform_plugin.engine.spark.frames.scan import query_relations
-
-        known = {self.names[reference]: found for reference, (_, found) in self.others.items()}
-        frames = {self.names[reference]: frame for reference, (frame, _) in self.others.items()}
-        for reference, table in self.streams.items():
-            columns = frozenset(field.name.lower() for field in table.fields)
-            known[self.names[reference]] = Input(columns=columns, size_bytes=arrived[reference].scan.size_bytes, is_stream=True)
-            frames[self.names[reference]] = self.frame_of(reference, arrived[reference])
-        rendered = plan_probing(self.query.render(self.names), known, broadcast_bytes=self.work.limits.broadcast_bytes)
-        used = used_arguments(self.query.parameters, self.arguments)
-        return query_relations(self.work.session, rendered.text, frames, used), rendered
+        frames = {reference: rows.frame for reference, rows in self.others.items()}
+        sizes = {relation_name(reference): rows.size for reference, rows in self.others.items()}
+        for reference in self.streams:
+            sizes[relation_name(reference)] = ScanSize(arrived[reference].scan.size_bytes, is_stream=True)
+            frames[reference] = self.frame_of(reference, arrived[reference])
+        limit = self.work.limits.broadcast_bytes
+        plan = apply_sizes(self.query, self.plan, sizes, broadcast_bytes=limit, off=self.work.rules_off)
+        bound = bind_frames(self.work.session, self.query, plan, frames, self.arguments)
+        return bound.frame, bound.rendered
 
     def check(self, timeout: timedelta | None) -> None:
         """Let Spark analyse the query before anything arrives, so that a misspelt column fails at once and not at a session's end."""

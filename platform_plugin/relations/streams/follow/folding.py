@@ -37,7 +37,7 @@ def plan_fold(inputs: Inputs) -> SplitPlan | str:
         return "it reads row ids or arrival times"
     relations = {}
     for reference, name in inputs.names.items():
-        fields = inputs.streams[reference].fields if reference in inputs.streams else inputs.others[reference][1].fields
+        fields = inputs.streams[reference].fields if reference in inputs.streams else inputs.others[reference].fields
         if not fields:
             return f"it reads the view {reference.name}"
         relations[name] = RelationFacts(name=(name,), kind="stream" if reference in inputs.streams else "table", fields=fields)
@@ -69,7 +69,7 @@ class FoldedAnswer:
         self._references = {name: reference for reference, name in inputs.names.items()}
         self._groups: dict[str, list[pa.Table]] = {state.name: [] for state in plan.states}
         self._merged_rows = dict.fromkeys(self._groups, 0)
-        self._tables = {inputs.names[reference]: frame for reference, (frame, _) in inputs.others.items()}
+        self._tables = {inputs.names[reference]: frame for reference, (frame, *_) in inputs.others.items()}
         self._is_begun = False
 
     def add(self, reference: Reference, arrived: ArrivedRows, *, timeout: timedelta | None) -> None:

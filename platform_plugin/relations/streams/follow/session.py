@@ -18,7 +18,7 @@ from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.upkeep.leased import SESSION
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.relations.arguments import check_arguments
-from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_beside_sessions
+from platform_plugin.relations.bind import Resolver, find_query_plan, lake_name, new_name, place_errors, read_beside_sessions
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.follow.collecting import CollectedAnswer, Inputs
 from platform_plugin.relations.streams.follow.folding import FoldedAnswer, plan_fold
@@ -128,12 +128,14 @@ def _all_of(work: Workspace, table: Table, snapshot: Snapshot) -> ArrivedRows:
 
 
 def _inputs(work: Workspace, query: Query, arguments: Arguments, snapshot: Snapshot, streams: dict[Reference, Table]) -> Inputs:
+    plan = find_query_plan(work, query, snapshot, Resolver(work, snapshot, arguments))
     return Inputs(
         work=work,
         query=query,
+        plan=plan,
         arguments=arguments,
         names={reference: new_name() for reference in query.relations},
-        others=read_beside_sessions(work, query, snapshot, arguments),
+        others=read_beside_sessions(work, query, plan, snapshot, arguments),
         streams=streams,
         snapshot=snapshot,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.errors import InvalidValue
-from platform_plugin.language.query.blocks import Input
 from platform_plugin.relations.bind import bind_part, read_part
 from platform_plugin.relations.reading import RelationRows
 from platform_plugin.relations.views.read.local import read_local
@@ -26,7 +26,7 @@ def read_source(reading: ReadContext, view: View, snapshot: Snapshot, need: Read
     """All rows of a view; only Spark knows their columns."""
     before = reading.bytes_planned
     frame = _read(reading, view, snapshot, need)
-    return RelationRows(frame, Input(columns=None, size_bytes=reading.bytes_planned - before))
+    return RelationRows(frame, ScanSize(reading.bytes_planned - before))
 
 
 def _read(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadRequest) -> DataFrame:
@@ -53,5 +53,5 @@ def _read(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadReques
         if local is not None and local.rows.nbytes <= reading.work.limits.inline_result_bytes:
             return arrow_relation(reading.work.session, local.table.fields, local.rows)
         return read_view(reading.work, str(view.name), record, snapshot, lambda name: read_part(reading, name, snapshot, within))
-    frame, _ = bind_part(reading, view.sql, snapshot, (), within)
+    frame = bind_part(reading, view.sql, snapshot, (), within).frame
     return frame.toDF(*view.columns) if view.columns else frame

@@ -1,0 +1,147 @@
+"""`plan_query` and `apply_sizes`: the plan of a query with what the rules say of it, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from platform_plugin.errors import InvalidStatement, PlatformError, UnknownObject
+from platform_plugin.language.query.needs import mentioned_columns
+from platform_plugin.language.query.pruning import bind_predicates, read_predicates
+from platform_plugin.language.query.query import analyse_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlglot import exp
+
+    from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.algebra.plan.relations import RelationFacts
+    from platform_plugin.algebra.rules.rule import Firing, PlannedQuery, ScanSize
+    from platform_plugin.language.query.query import Query
+    from platform_plugin.language.query.references import Reference
+
+
+class NotPlanned(Exception):
+    """A query for which there is no plan; Spark gets its text. The message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan:
+    """A query's plan, or why there is none, and the rules that fired."""
+
+    planned: PlannedQuery | None
+    why: str = ""
+    firings: tuple[Firing, ...] = ()
+    failure: PlatformError | None = None
+    """The error for a user, where the text can't be given to Spark either."""
+
+    def columns_of(self, query: Query, reference: Reference) -> frozenset[str] | None:
+        """At least the columns that a query needs of a relation, in lower case; None for all."""
+        if self.planned is None:
+            return mentioned_columns(query.tree)
+        return self.planned.columns.get(relation_name(reference))
+
+    def predicates_of(self, reference: Reference, arguments: Mapping[str, object] | Sequence[object]) -> tuple[Predicate, ...]:
+        """Predicates that every row that the query can use satisfies."""
+        if self.planned is None:
+            return ()
+        conditions = self.planned.conditions.get(relation_name(reference), ())
+        return bind_predicates(read_predicates(conditions, _column_name), arguments) if conditions else ()
+
+
+def relation_name(reference: Reference) -> str:
+    """The name that a plan has for the relation of a reference."""
+    return str(reference.index)
+
+
+# Beyond, planning takes longer than it could save.
+_MOST_TOKENS = 20_000
+
+
+def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off: frozenset[str] = frozenset()) -> QueryPlan:
+    """The plan of a query, from the facts of each relation, after the rules that need no sizes; those in `off` are left out."""
+    from platform_plugin.algebra.build.query import build_plan
+    from platform_plugin.algebra.rules.registry import rules_of
+    from platform_plugin.algebra.rules.rule import PlannedQuery, RuleFacts, apply_rules
+    from platform_plugin.language.query.exact import read_exact_tree
+
+    by_start = {reference.span.start: reference for reference in query.relations}
+
+    def fail(node: exp.Expr | None, message: str, hint: str | None) -> Exception:
+        from platform_plugin.language.text.places import Span, syntax_error
+
+        at = next((inner.meta["at"] for inner in node.walk() if "at" in inner.meta), None) if node is not None else None
+        start, end = at or (query.span.start, query.span.end)
+        return syntax_error(Span(query.span.source, start, end), message, hint=hint)
+
+    def relation(parts: tuple[str, ...], node: exp.Expr) -> RelationFacts:
+        del parts
+        return facts(by_start[min(inner.meta["at"] for inner in node.walk() if "at" in inner.meta)[0]])
+
+    needs_plan = _needs_plan(query.tree)
+    try:
+        if query.is_shortened and len(query.tokens) > _MOST_TOKENS:
+            raise NotPlanned("a list of literals is very long")
+        tree = read_exact_tree(query)
+        plan = build_plan(tree, relation, fail, lambda text: analyse_query(text).tree, allows_twins=True)
+    except (InvalidStatement, UnknownObject, NotPlanned, RecursionError) as error:
+        failure = error if needs_plan and isinstance(error, PlatformError) else None
+        return QueryPlan(planned=None, why=_reason(error), failure=failure)
+    planned = PlannedQuery(plan=plan, has_written_names=needs_plan or _has_written_names(tree), is_rewritten=needs_plan)
+    planned, firings = apply_rules(rules_of("names"), planned, RuleFacts(has_hints=_has_hints(query)), off=off)
+    return QueryPlan(planned=planned, firings=firings)
+
+
+def apply_sizes(
+    query: Query, plan: QueryPlan, sizes: Mapping[str, ScanSize], *, broadcast_bytes: int, off: frozenset[str] = frozenset()
+) -> QueryPlan:
+    """The plan after the rules that need to know how large the relations are."""
+    if plan.planned is None or len(sizes) < 2 or not any(size.is_stream for size in sizes.values()):
+        return plan
+    from platform_plugin.algebra.rules.registry import rules_of
+    from platform_plugin.algebra.rules.rule import RuleFacts, apply_rules
+
+    facts = RuleFacts(sizes=sizes, broadcast_bytes=broadcast_bytes, has_hints=_has_hints(query))
+    planned, firings = apply_rules(rules_of("sizes"), plan.planned, facts, off=off)
+    if not _can_be_rendered(planned):
+        return plan
+    return replace(plan, planned=planned, firings=(*plan.firings, *firings))
+
+
+def _has_hints(query: Query) -> bool:
+    return "/*+" in query.span.text
+
+
+def _can_be_rendered(planned: PlannedQuery) -> bool:
+    from platform_plugin.algebra.plan.nodes import outputs
+
+    names = [output.name.lower() for output in outputs(planned.plan)]
+    return len(set(names)) == len(names)
+
+
+def _column_name(node: exp.Expr) -> str | None:
+    from platform_plugin.algebra.plan.traversal import column_of
+
+    column = column_of(node)
+    return None if column is None else column.name
+
+
+def _needs_plan(tree: exp.Expr) -> bool:
+    """Whether Spark can't read the text itself."""
+    from sqlglot import exp
+
+    return any(isinstance(node, exp.Qualify) for node in tree.walk())
+
+
+def _has_written_names(tree: exp.Expr) -> bool:
+    """Whether each column of the result is named by the text or by a relation."""
+    from sqlglot import exp
+
+    while isinstance(tree, (exp.SetOperation, exp.Subquery)):
+        tree = tree.this
+    return isinstance(tree, exp.Select) and all(isinstance(item, (exp.Alias, exp.Column, exp.Star)) for item in tree.expressions)
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, PlatformError) else str(error) or "it is nested too deeply"
