@@ -29,7 +29,7 @@ _HINTS = {
     "COMMIT": "every statement commits by itself",
     "ROLLBACK": "every statement commits by itself",
     "USE": "name the schema in front: schema.relation",
-    "SET": "session settings are not part of the language",
+    "SET": "session settings are not part of the language, besides SET RULE",
     "CACHE": "caching is not part of the language",
 }
 
@@ -122,4 +122,4 @@ def _choose(cursor: TokenCursor, verb: str, kinds: list[StatementKind], *, repla
             first, *rest = words.split()
             if first == verb and (not rest or cursor.accept(*rest)):
                 return kind, words
-    raise cursor.fail()
+    raise cursor.fail(hint=_HINTS.get(verb))

@@ -1,0 +1,125 @@
+"""Rules can be listed and switched; answers do not depend on them, and EXPLAIN VERBOSE says what they did."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from platform_plugin.algebra.rules.registry import RULE_NAMES, RULES
+from platform_plugin.errors import InvalidStatement, InvalidValue
+from platform_plugin.language.script import parse_statement
+from platform_plugin.platform import Platform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+QUERIES = (
+    "SELECT uid, score FROM posts WHERE uid = 1",
+    "SELECT * FROM posts JOIN users ON id = uid",
+    "SELECT u.*, p.score AS s FROM regions r, users u, posts p WHERE r.name = u.region AND u.id = p.uid AND p.score > 2",
+    "SELECT count(*), region FROM regions JOIN users ON name = region JOIN posts ON uid = id GROUP BY region",
+    "SELECT name FROM users JOIN posts ON id = uid RIGHT JOIN regions ON name = region",
+    "SELECT id FROM users WHERE id IN (SELECT uid FROM posts WHERE score > 1)",
+    "SELECT id FROM users u WHERE NOT EXISTS (SELECT * FROM posts WHERE uid = u.id AND score < 3)",
+    "SELECT x.score FROM (SELECT uid, max(score) AS score FROM posts GROUP BY uid) x WHERE x.uid IN (1, 2, NULL)",
+    "WITH a AS (SELECT * FROM posts WHERE score > 1) SELECT l.uid, r.score FROM a l JOIN a r ON l.uid = r.uid WHERE l.score <> 3",
+    "SELECT uid, score FROM posts UNION ALL SELECT id, 0 FROM users WHERE id > 1",
+    "SELECT DISTINCT region FROM users LEFT JOIN posts ON id = uid AND score > 3 WHERE uid IS NULL",
+    "SELECT uid, rank() OVER (PARTITION BY uid ORDER BY score) AS r FROM posts QUALIFY r = 1",
+    "SELECT sum(score) FROM posts WHERE score BETWEEN 1 AND 4 OR uid <=> NULL",
+    "SELECT p.score + u.rate, upper(region) FROM regions, users u, posts p WHERE name = region AND id = uid",
+)
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory, spark_server: object) -> Iterator[Platform]:
+    del spark_server
+    with Platform.create(tmp_path_factory.mktemp("rules") / "lake") as made:
+        made.execute("CREATE STREAM posts (uid INT, score INT)")
+        made.execute("CREATE TABLE users (id INT, region STRING, rate DOUBLE)")
+        made.execute("CREATE TABLE regions (name STRING, country STRING)")
+        for first in (0, 10):
+            rows = ", ".join(f"({number % 4 if number % 5 else 'NULL'}, {number % 7})" for number in range(first, first + 10))
+            made.execute(f"INSERT INTO posts VALUES {rows}")
+        made.execute("INSERT INTO users VALUES (1, 'eu', 1.5), (2, 'us', 'NaN'), (3, 'eu', NULL), (4, NULL, -0.0)")
+        made.execute("INSERT INTO regions VALUES ('eu', 'fr'), ('us', 'us'), ('as', 'jp')")
+        yield made
+
+
+def answer(platform: Platform, text: str) -> tuple[list[str], list[str]]:
+    result = platform.execute(text)
+    return result.columns, sorted(map(str, result))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("text", QUERIES)
+def test_answers_are_the_same_with_any_rules_off(platform: Platform, text: str) -> None:
+    expected = answer(platform, text)
+    chosen = random.Random(text)
+    for off in (RULE_NAMES, [name for name in RULE_NAMES if chosen.random() < 0.5]):
+        try:
+            for name in off:
+                platform.execute(f"SET RULE {name} OFF")
+            assert answer(platform, text) == expected, off
+        finally:
+            platform.execute("SET RULE ALL ON")
+
+
+@pytest.mark.spark
+def test_explain_verbose_says_what_was_done(platform: Platform) -> None:
+    text = "SELECT score FROM regions JOIN users ON name = region JOIN posts ON uid = id WHERE score > 3"
+    said = "\n".join(str(row[0]) for row in platform.execute(f"EXPLAIN VERBOSE {text}"))
+    assert "scan table posts" in said
+    assert "main.posts" not in said
+    for name in ("needed_columns", "pruning", "stream_first", "join_hints"):
+        assert f"  {name} " in said
+    assert "posts: columns score, uid; rows with score > 3" in said
+    assert "BROADCAST" in said
+    assert "Physical Plan" in said
+
+
+@pytest.mark.spark
+def test_explain_says_why_there_is_no_plan(platform: Platform) -> None:
+    said = [row[0] for row in platform.execute("EXPLAIN SELECT * FROM users PIVOT (sum(rate) FOR region IN ('eu', 'us'))")]
+    assert any(line.startswith("Spark gets the text without a plan: PIVOT") for line in said)
+    assert not any("without a plan" in row[0] for row in platform.execute("EXPLAIN SELECT id FROM users"))
+
+
+@pytest.mark.spark
+def test_a_query_that_needs_a_plan_fails_with_a_place(platform: Platform) -> None:
+    with pytest.raises(InvalidStatement) as caught:
+        platform.execute("SELECT uid, rank() OVER (ORDER BY score) AS r FROM posts\nQUALIFY nope = 1")
+    assert (caught.value.line, caught.value.column) == (2, 9)
+
+
+@pytest.mark.spark
+def test_errors_of_spark_in_a_rewritten_text_have_their_place(platform: Platform) -> None:
+    with pytest.raises(Exception, match=r"(?i)divi") as caught:
+        platform.execute("SELECT score,\n  score / (rate - rate) AS x FROM users JOIN posts ON uid = id WHERE id = 1").arrow()
+    assert caught.value.line == 2  # type: ignore[attr-defined]
+
+
+def test_show_rules_lists_them_in_order(tmp_path: object) -> None:
+    with Platform.create(f"{tmp_path}/lake") as platform:
+        platform.execute("SET RULE lookup OFF")
+        rows = platform.execute("SHOW RULES").arrow().to_pylist()
+        assert [row["name"] for row in rows] == list(RULE_NAMES)
+        assert [row["name"] for row in rows if not row["is_on"]] == ["lookup"]
+        assert all(len(row["description"]) > 20 for row in rows)
+        assert platform.execute("SHOW RULES LIKE 'look%'").arrow().num_rows == 1
+        assert platform.execute("SET RULE ALL ON").message == "all rules are on in this session"
+        with pytest.raises(InvalidValue, match="did you mean stream_first") as caught:
+            platform.execute("SET RULE strem_first OFF")
+        assert caught.value.column == 10  # type: ignore[attr-defined]
+
+
+def test_a_rule_is_named_once() -> None:
+    assert len(set(RULE_NAMES)) == len(RULES)
+
+
+@pytest.mark.parametrize("text", ["SET RULE", "SET RULE lookup", "SET RULE lookup MAYBE", "SET lookup OFF"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(InvalidStatement):
+        parse_statement(text)
