@@ -43,7 +43,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, spark_server: object) -> 
         for first in (0, 10):
             rows = ", ".join(f"({number % 4 if number % 5 else 'NULL'}, {number % 7})" for number in range(first, first + 10))
             made.execute(f"INSERT INTO posts VALUES {rows}")
-        made.execute("INSERT INTO users VALUES (1, 'eu', 1.5), (2, 'us', 'NaN'), (3, 'eu', NULL), (4, NULL, -0.0)")
+        made.execute("INSERT INTO users SELECT * FROM VALUES (1, 'eu', 1.5D), (2, 'us', double('NaN')), (3, 'eu', NULL), (4, NULL, -0.0D)")
         made.execute("INSERT INTO regions VALUES ('eu', 'fr'), ('us', 'us'), ('as', 'jp')")
         yield made
 
