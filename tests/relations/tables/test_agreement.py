@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
         case datetime():
             return (value.astimezone(UTC) if value.tzinfo else value).replace(tzinfo=None).isoformat()
         case Decimal():
-            return format(value.normalize(), "f") if value else "0"
+            return format(value.normalize(Context(prec=80)), "f") if value else "0"
         case int():
             return str(value)
         case list():
