@@ -52,6 +52,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "engine/arrow/calls": ("engine/arrow/test_plans",),
     "engine/arrow/decimals": ("engine/arrow/test_values",),
     "engine/arrow/functions": ("engine/arrow/test_values",),
+    "engine/arrow/joins": ("engine/arrow/test_operators",),
     "engine/spark/frames/assignment": ("relations/tables/test_assignment",),
     "engine/spark/frames/scan": ("relations/streams/test_reading",),
     "engine/spark/frames/stores": ("lake/test_object_store", "relations/streams/test_object_store"),

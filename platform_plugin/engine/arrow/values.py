@@ -280,10 +280,20 @@ def sortable_values(found: Any) -> Any:
     if found.type not in _COMPARED:
         raise NotSupportedByArrow(f"an order of values of type {found.type}")
     if found.type == pa.float64():
-        unknown = pc.is_nan(found)
-        if (unknown if isinstance(unknown, pa.Scalar) else pc.any(unknown)).as_py():
-            raise NotSupportedByArrow("NaN among the values", for_good=False)
+        _refuse_nan(found)
     return found
+
+
+def _refuse_nan(found: Any) -> None:
+    unknown = pc.is_nan(found)
+    if (unknown if isinstance(unknown, pa.Scalar) else pc.any(unknown)).as_py():
+        raise NotSupportedByArrow("NaN among the values", for_good=False)
+
+
+def normalize_doubles(found: Any) -> Any:
+    """Doubles as Spark groups and joins by them: 0.0 in place of -0.0, which Arrow tells apart; NaN is refused."""
+    _refuse_nan(found)
+    return pc.add(found, 0.0)
 
 
 def _alike(found: Sequence[Any]) -> list[Any]:

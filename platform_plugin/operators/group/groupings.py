@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar
 from platform_plugin.algebra.plan.traversal import columns_in
-from platform_plugin.engine.arrow.plans import conjuncts, run_grouping
+from platform_plugin.engine.arrow.joins import conjuncts
+from platform_plugin.engine.arrow.plans import run_grouping
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.operators.group.sharing import prepare_part
 
