@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from platform_plugin.algebra.functions import AGGREGATES, canonical_name
+from platform_plugin.algebra.plan.render import sql_of
 from platform_plugin.errors import InvalidStatement, InvalidValue
+from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.bare_names import find_names
+from platform_plugin.language.text.leaves import read_constant
 from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.language.text.tokens import NUMBER, tokenize
+from platform_plugin.language.text.values import Literal as ConstantValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,9 +72,7 @@ def plan_approximation(query: Span) -> Approximation:
     >>> plan.groups, [(measure.name, measure.kind) for measure in plan.measures], plan.error
     (('kind',), [('n', 'total'), ('avg(score)', 'ratio')], 0.1)
     """
-    import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
 
     tokens = find_names(tokenize(query.source, query.start, query.end))
     clause = _find_clause(tokens)
@@ -79,8 +82,8 @@ def plan_approximation(query: Span) -> Approximation:
     start, end = tokens.starts[first] - query.start, tokens.ends[last] - query.start
     rest = query.text[:start] + " " * (end - start) + query.text[end:]
     try:
-        tree = sqlglot.parse_one(_named(rest), read="spark")
-    except (SqlglotError, RecursionError) as error:
+        tree = analyse_query(_named(rest)).tree
+    except InvalidStatement as error:
         raise locate_offset(query).attach(InvalidStatement("the query can't be read as one that is estimated", hint=_HINT)) from error
     if not isinstance(tree, exp.Select):
         raise locate_offset(query).attach(_refused("only a single SELECT is estimated"))
@@ -170,7 +173,7 @@ class _Planner:
         for item in tree.expressions:
             node = item.unalias()
             name = item.alias or (item.name if isinstance(item, exp.Column) else _sql(item))
-            if node.find(exp.AggFunc) is not None:
+            if _has_aggregate(node):
                 order.append(("measure", len(measures)))
                 measures.append(self._measure(name, node))
             else:
@@ -227,7 +230,7 @@ class _Planner:
             place = next((index for index, (name, own) in enumerate(groups) if text in (own, name)), None)
             if isinstance(node, exp.Literal) and node.is_int:
                 item = int(node.this) - 1
-                shown = [i for i, entry in enumerate(self.tree.expressions) if entry.unalias().find(exp.AggFunc) is None]
+                shown = [i for i, entry in enumerate(self.tree.expressions) if not _has_aggregate(entry.unalias())]
                 place = shown.index(item) if item in shown else None
                 if place is None:
                     raise self.fail(f"GROUP BY {item + 1} is not one of the groups")
@@ -252,13 +255,13 @@ class _Planner:
         inner = node
         if isinstance(node, exp.Filter):
             condition, inner = _sql(node.expression.this), node.this
-        if isinstance(inner, exp.Avg):
-            text = _if(_sql(inner.this), condition)
+        if _name(inner) == "avg" and len(inner.expressions) == 1:
+            text = _if(_sql(inner.expressions[0]), condition)
             above, below = self._value(f"coalesce({text}, 0)"), self._value(f"CASE WHEN ({text}) IS NULL THEN 0 ELSE 1 END")
             return ApproximateMeasure(name=name, kind="ratio", above=above, below=below)
         share = self._share(inner)
         if share is not None:
-            text = _if(_sql(inner.this), condition)
+            text = _if(_sql(inner.expressions[0]), condition)
             return ApproximateMeasure(name=name, kind="quantile", above=self._value(text), share=share)
         if isinstance(node, exp.Div):
             above, over, _ = self._total(node.this)
@@ -269,15 +272,15 @@ class _Planner:
 
     def _share(self, node: exp.Expr) -> float | None:
         """The share of a quantile; None for another aggregate."""
-        exp = self.exp
-        if isinstance(node, exp.Median):
+        called = _name(node)
+        if called == "median":
             return 0.5
-        if isinstance(node, exp.Quantile | exp.ApproxQuantile):
-            given = node.args["quantile"]
-            if not isinstance(given, exp.Literal) or not 0 < float(given.this) < 1:
-                raise self.fail("the share of a quantile is a number between 0 and 1 here")
-            return float(given.this)
-        return None
+        if called not in ("percentile", "percentile_approx") or len(node.expressions) < 2:
+            return None
+        share = _number(node.expressions[1])
+        if share is None or not 0 < share < 1:
+            raise self.fail("the share of a quantile is a number between 0 and 1 here")
+        return share
 
     def _total(self, node: exp.Expr) -> tuple[int, float, bool]:
         """The row value that a sum or a count adds up, what it is multiplied by, and whether it is a count."""
@@ -286,27 +289,48 @@ class _Planner:
             node = node.this
         if isinstance(node, exp.Mul):
             for factor, other in ((node.this, node.expression), (node.expression, node.this)):
-                if isinstance(factor, exp.Literal) and not factor.is_string:
+                if (number := _number(factor)) is not None:
                     place, scale, _ = self._total(other)
-                    return place, scale * float(factor.this), False
+                    return place, scale * number, False
         condition = None
         if isinstance(node, exp.Filter):
             condition, node = _sql(node.expression.this), node.this
-        inner = node.this
-        if isinstance(node, exp.CountIf):
-            return self._value(_if(f"CASE WHEN {_sql(inner)} THEN 1 ELSE 0 END", condition, "0")), 1.0, True
-        if isinstance(node, exp.Count) and not isinstance(inner, exp.Distinct) and not node.expressions:
-            every = isinstance(inner, exp.Star | exp.Literal)
-            text = "1" if every else f"CASE WHEN ({_sql(inner)}) IS NULL THEN 0 ELSE 1 END"
-            return self._value(_if(text, condition, "0")), 1.0, True
-        if isinstance(node, exp.Sum) and not isinstance(inner, exp.Distinct):
-            return self._value(f"coalesce({_if(_sql(inner), condition)}, 0)"), 1.0, False
+        called, inner = _name(node), node.expressions[0] if len(node.expressions) == 1 else None
+        if inner is not None and not isinstance(inner, exp.Distinct):
+            if called == "count_if":
+                return self._value(_if(f"CASE WHEN {_sql(inner)} THEN 1 ELSE 0 END", condition, "0")), 1.0, True
+            if called == "count":
+                every = isinstance(inner, exp.Star | exp.Literal)
+                text = "1" if every else f"CASE WHEN ({_sql(inner)}) IS NULL THEN 0 ELSE 1 END"
+                return self._value(_if(text, condition, "0")), 1.0, True
+            if called == "sum":
+                return self._value(f"coalesce({_if(_sql(inner), condition)}, 0)"), 1.0, False
         raise self.fail(f"{_sql(node)} can't be estimated: count, sum, avg, a ratio of them, median and percentile can")
 
 
+def _name(node: exp.Expr) -> str:
+    """The name of the function that a node calls, whatever else it goes by; empty if it calls none."""
+    from sqlglot import exp
+
+    return canonical_name(str(node.this)) if isinstance(node, exp.Anonymous) else ""
+
+
+def _has_aggregate(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return any(str(call.this) in AGGREGATES for call in node.find_all(exp.Anonymous))
+
+
+def _number(node: exp.Expr) -> float | None:
+    constant = read_constant(node)
+    if not isinstance(constant, ConstantValue) or constant.kind not in ("integer", "decimal", "double"):
+        return None
+    return float(str(constant.value))
+
+
 def _sql(node: exp.Expr) -> str:
-    """The text of a part of the query for Spark, functions written small as people do."""
-    return str(node.sql(dialect="spark", normalize_functions="lower"))
+    """The text of a part of the query for Spark."""
+    return sql_of(node)
 
 
 def _if(text: str, condition: str | None, otherwise: str = "NULL") -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from platform_plugin.algebra.functions import AGGREGATES
+from platform_plugin.errors import InvalidStatement
+from platform_plugin.language.query.query import analyse_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,8 +41,8 @@ def find_ungrouped(text: str, name: str | None = None) -> UngroupedColumn | None
     "write GROUP BY name; or any_value(name) if any of the group's values will do"
     """
     try:
-        tree = sqlglot.parse_one(text, dialect="spark")
-    except (SqlglotError, RecursionError):
+        tree = analyse_query(text).tree
+    except InvalidStatement:
         return None
     for select in tree.find_all(exp.Select):
         group = select.args.get("group")
@@ -71,7 +71,11 @@ def _columns(select: exp.Select, keys: list[exp.Expr]) -> Iterator[exp.Expr]:
             if _is_aggregate(node) or _plain(node) in known:
                 continue
             is_alias = part in above and isinstance(node, exp.Column) and not node.table and node.name.lower() in aliases
-            if isinstance(node, exp.Column | exp.Star) and not is_alias and not isinstance(node.parent, exp.Column | exp.Count):
+            if (
+                isinstance(node, exp.Column | exp.Star)
+                and not is_alias
+                and not (isinstance(node.parent, exp.Column) or _counts(node.parent))
+            ):
                 yield node
 
 
@@ -87,7 +91,11 @@ def _own_nodes(part: exp.Expr, stop: object = None) -> Iterator[exp.Expr]:
 def _is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node.parent, exp.Window):
         return False
-    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES)
+    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+
+
+def _counts(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name.lower() == "count"
 
 
 def _is_several(key: exp.Expr) -> bool:
@@ -101,14 +109,14 @@ def _plain(node: exp.Expr) -> str:
 
 def _start(column: exp.Expr) -> int | None:
     first = column.parts[0] if isinstance(column, exp.Column) and column.parts else column
-    start = first.meta.get("start")
-    return int(start) if start is not None else None
+    at = first.meta.get("at")
+    return None if at is None else int(at[0])
 
 
 def _written(column: exp.Expr, text: str) -> str:
     last = column.parts[-1] if isinstance(column, exp.Column) and column.parts else column
-    start, end = _start(column), last.meta.get("end")
-    return text[start : end + 1] if start is not None and end is not None else column.sql("spark")
+    start, at = _start(column), last.meta.get("at")
+    return text[start : at[1]] if start is not None and at is not None else column.sql("spark")
 
 
 def _clause(column: exp.Expr, group: exp.Expr | None, keys: list[exp.Expr], text: str) -> str | None:

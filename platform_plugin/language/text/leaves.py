@@ -47,6 +47,9 @@ def restore_leaves(tree: exp.Expr, tokens: Tokens, masked: MaskedQuery, paramete
         elif isinstance(node, exp.Anonymous) and (stand := PLACEHOLDER.fullmatch(str(node.this))):
             node.set("this", tokens.text(int(stand[2])).strip("`").lower())
             node.meta["at"] = place(int(stand[2]))
+        elif isinstance(node, exp.Star):
+            if (index := masked.origins.get(node.meta.get("start", -1), -1)) >= 0:
+                node.meta["at"] = place(index)
         elif isinstance(node, exp.Literal):
             stand = PLACEHOLDER.fullmatch(str(node.this)) if node.is_string else None
             index = int(stand[2]) if stand else int(node.this)
