@@ -191,8 +191,12 @@ class Platform:
         progress: ProgressHandler | None = None,
         batch_id: str | None = None,
         wait_for_appends: bool = True,
+        one_commit: bool = False,
     ) -> Iterator[Result]:
-        """Run the statements of a script one by one, each a commit of its own; all are parsed before the first runs."""
+        """Run the statements of a script one by one, each a commit of its own; all are parsed before the first runs.
+
+        With `one_commit` all of a script of CREATE VIEW statements becomes visible at once, or nothing of it.
+        """
         if not isinstance(sql, str):
             raise InvalidValue(f"a statement of type {type(sql).__name__}", hint="give SQL as text")
         statements = parse_script(sql)
@@ -203,6 +207,9 @@ class Platform:
             limits["batch_id"] = batch_id
         everything = [parameter for statement in statements for parameter in statement.parameters]
         arguments = plan_arguments(parameters, everything)
+        if one_commit:
+            yield from self._run_together(statements, timeout if wait_for_appends else None, waits=wait_for_appends)
+            return
         used = 0
         for statement in statements:
             own: Arguments = arguments
@@ -212,6 +219,26 @@ class Platform:
             if wait_for_appends and find_statement_kind(statement).reads_rows:
                 self._await_appends(timeout)
             yield self._run(statement, own, limits)
+
+    def _run_together(self, statements: Sequence[Statement], timeout: timedelta | None, *, waits: bool) -> list[Result]:
+        runners = [find_statement_kind(statement).run_together for statement in statements]
+        for statement, runner in zip(statements, runners, strict=True):
+            if runner is None or runner != runners[0]:
+                raise locate_offset(statement.span).attach(
+                    InvalidValue(
+                        "this statement can't share a commit with others", hint="only CREATE VIEW statements can, among themselves"
+                    )
+                )
+        if not runners or runners[0] is None:
+            return []
+        if waits:
+            self._await_appends(timeout)
+        try:
+            results: list[Result] = load(runners[0])(self.work, statements)
+        except ServerLost:
+            self.work.forget_session()
+            raise
+        return results
 
     def _run(self, statement: Statement, arguments: Arguments, limits: dict[str, Any]) -> Result:
         try:

@@ -186,6 +186,9 @@ def _add_sql(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print at most N rows; 0 is all (default: 1000 for tables on a terminal)",
     )
+    sub.add_argument(
+        "--one-commit", action="store_true", help="create the views of a script of CREATE VIEW statements in one commit: all or none"
+    )
     _add_gates(sub)
 
 

@@ -30,6 +30,8 @@ def run_sql(given: argparse.Namespace) -> int:
     if given.command_text is None and given.file is None and sys.stdin.isatty():
         from platform_plugin.cli.shell import run_shell
 
+        if given.one_commit:
+            raise InvalidValue("one commit for all is for a script", hint="give the script with -f, -c or standard input")
         return run_shell(url, given)
     script = read_script(given)
     if not script.strip():
@@ -62,7 +64,9 @@ def read_script(given: argparse.Namespace) -> str:
 
 def run_script(platform: Platform, script: str, given: argparse.Namespace, line: ProgressLine) -> None:
     """Run all statements of a script, print each result, and release it."""
-    results = platform.execute_script(script, parameters_of(given), timeout=given.timeout, progress=line.advance)
+    results = platform.execute_script(
+        script, parameters_of(given), timeout=given.timeout, progress=line.advance, one_commit=given.one_commit
+    )
     while True:
         line.start()
         try:

@@ -253,10 +253,18 @@ class Lake:
 
     def find_relation(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
         """The table or stored query of a name, whatever its case, since no two names differ only in case."""
+        found = self.seek_relation(connection, name, snapshot)
+        if found is None:
+            near = find_nearest_name(name, read_names(connection, snapshot.id))
+            hint = f"did you mean {near}?" if near is not None else "run SHOW TABLES"
+            raise UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)
+        return found
+
+    def seek_relation(self, connection: Connection, name: Name, snapshot: Snapshot) -> Table | View | None:
+        """The same, or None if there is no such relation."""
         key = (self._number, snapshot.schema_version, name)
-        relation = _RELATIONS.get(key)
-        if relation is None:
-            relation = _read_relation(connection, name, snapshot)
+        relation = _RELATIONS.get(key) or _read_relation(connection, name, snapshot)
+        if relation is not None:
             _RELATIONS.put(key, relation)
         return relation
 
@@ -362,14 +370,10 @@ class Lake:
         return merge.merge(self, table, target_bytes=target_bytes or table.file_options.target_bytes or files.TARGET_FILE_BYTES)
 
 
-def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Table | View:
+def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Table | View | None:
     found: list[Table | View] = [*read_tables(connection, snapshot.id, name=name), *read_views(connection, snapshot.id, name=name)]
     if found:
         return found[0]
-    known = read_names(connection, snapshot.id)
+    known = read_names(connection, snapshot.id, like=name)
     same = next((other for other in known if str(other).lower() == str(name).lower()), None)
-    if same is not None and same != name:
-        return _read_relation(connection, same, snapshot)
-    near = find_nearest_name(name, known)
-    hint = f"did you mean {near}?" if near is not None else "run SHOW TABLES"
-    raise UnknownObject(f'table "{name}" does not exist at snapshot {snapshot.id}', hint=hint)
+    return _read_relation(connection, same, snapshot) if same is not None and same != name else None

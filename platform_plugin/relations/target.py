@@ -45,10 +45,7 @@ def statement_name(relation: Table | View) -> WrittenName:
 def find_existing(lake: Lake, name: LakeName, snapshot: Snapshot) -> Table | View | None:
     """The relation of a name, or None."""
     with lake.reading() as connection:
-        try:
-            return lake.find_relation(connection, name, snapshot)
-        except UnknownObject:
-            return None
+        return lake.seek_relation(connection, name, snapshot)
 
 
 def refuse_append(lake: Lake, table: Table, name: WrittenName) -> None:

@@ -42,6 +42,7 @@ OWNERS = {
     "platform_view_result": ("relations.views.record",),
     "platform_view_meaning": ("relations.views.record",),
     "platform_view_propagated": ("relations.views.record",),
+    "platform_view_likeness": ("relations.views.record",),
     "platform_view_progress": ("relations.views.follow.progress",),
     "platform_sample": ("relations.samples.record",),
     "platform_pick": ("relations.samples.reservoir.picks",),

@@ -15,7 +15,7 @@ from platform_plugin.lake.files.file_options import STANDARD, FileOptions, read_
 from platform_plugin.lake.values.types import from_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -221,6 +221,8 @@ def read_tables(
     if uuids is not None:
         query = query.where(t.c.table_uuid.in_(uuids))
     rows = connection.execute(query).all()
+    if not rows:
+        return []
     found = [row.table_id for row in rows]
     fields = read_fields(connection, snapshot_id, found)
     comments = _read_comments(connection, snapshot_id, found)
@@ -310,8 +312,8 @@ def _read_partitions(connection: Connection, snapshot_id: int, table_ids: Sequen
     return found
 
 
-def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = None) -> list[View]:
-    """The stored queries at a snapshot, all of them or the one with a name."""
+def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = None, uuids: Collection[UUID] | None = None) -> list[View]:
+    """The stored queries at a snapshot: all of them, the one with a name, or those with some identities."""
     v, s = c.VIEW, c.SCHEMA
     query = (
         sa.select(v.c.view_id, v.c.view_uuid, v.c.view_name, v.c.dialect, v.c.sql, v.c.column_aliases, v.c.begin_snapshot, s.c.schema_name)
@@ -321,8 +323,10 @@ def read_views(connection: Connection, snapshot_id: int, *, name: Name | None = 
     )
     if name is not None:
         query = query.where(v.c.view_name == name.relation, s.c.schema_name == name.schema)
+    if uuids is not None:
+        query = query.where(v.c.view_uuid.in_(uuids))
     rows = connection.execute(query).all()
-    comments = _read_comments(connection, snapshot_id, [row.view_id for row in rows])
+    comments = _read_comments(connection, snapshot_id, [row.view_id for row in rows]) if rows else {}
     return [
         View(
             id=row.view_id,
@@ -355,8 +359,8 @@ def find_nearest_name(name: Name, known: Iterable[Name]) -> Name | None:
     return best
 
 
-def read_names(connection: Connection, snapshot_id: int) -> list[Name]:
-    """The names of all tables and views at a snapshot."""
+def read_names(connection: Connection, snapshot_id: int, *, like: Name | None = None) -> list[Name]:
+    """The names of all tables and views at a snapshot, or those that the database does not tell from a name by their letters' case."""
     s = c.SCHEMA
     names = []
     for relation, column in ((c.TABLE, c.TABLE.c.table_name), (c.VIEW, c.VIEW.c.view_name)):
@@ -365,6 +369,8 @@ def read_names(connection: Connection, snapshot_id: int) -> list[Name]:
             .join(s, sa.and_(s.c.schema_id == relation.c.schema_id, c.is_visible_at(s, snapshot_id)))
             .where(c.is_visible_at(relation, snapshot_id))
         )
+        if like is not None and like.relation.isascii():
+            query = query.where(sa.func.lower(column) == like.relation.lower())
         names += [Name(schema=row[0], relation=row[1]) for row in connection.execute(query)]
     return names
 

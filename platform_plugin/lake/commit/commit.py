@@ -79,6 +79,7 @@ class Commit:
         self._ungated: dict[Name, bool] = {}
         self._bypassed: list[Stall] = []
         self._released: dict[str, int] = {}
+        self._schemas: dict[str, tuple[str, Mapping[str, str]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -157,11 +158,14 @@ class Commit:
 
     def _schema(self, name: Name) -> tuple[str, Mapping[str, str]]:
         """The folder of a name's schema, and what tables there inherit of options of files."""
+        if name.schema in self._schemas:
+            return self._schemas[name.schema]
         with self._lake.reading() as connection:
             schemas = read_schemas(connection, self.base.id)
             if name.schema in schemas:
                 schema_id, folder = schemas[name.schema]
-                return folder, read_inherited(connection, schema_id)
+                self._schemas[name.schema] = folder, read_inherited(connection, schema_id)
+                return self._schemas[name.schema]
         created = any(isinstance(operation, ddl.CreateSchemaOp) and operation.name == name.schema for operation in self._operations)
         if created:
             raise InvalidValue(

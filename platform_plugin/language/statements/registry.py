@@ -49,6 +49,8 @@ class StatementKind:
     """Writes the value as a statement again; without it the original text is used."""
     run: str | None = None
     """The "module:function" that runs it: called with the workspace, the statement, and what it `takes`."""
+    run_together: str | None = None
+    """The "module:function" that runs several of them in one commit: called with the workspace and the statements."""
     takes: tuple[str, ...] = ()
     """Which of the caller's `arguments`, `timeout`, `progress` and `batch_id` the runner takes."""
     explain: str | None = None
@@ -71,6 +73,7 @@ STATEMENTS: list[StatementKind] = [
         read=create_view.read_create_view,
         text=create_view.create_view_text,
         run=f"{_RUN}.views.define:run_create_view",
+        run_together=f"{_RUN}.views.define:run_create_views",
         explain=f"{_RUN}.views.define:explain_create_view",
         page="create-view",
     ),

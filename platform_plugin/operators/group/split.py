@@ -72,12 +72,18 @@ def read_plan(query: str | Span, relations: Mapping[str, RelationFacts]) -> Quer
 
 
 def plan_split(
-    query: str | Span, relations: Mapping[str, RelationFacts], *, names: tuple[str, ...] = (), typer: Typer | None = None
+    query: str | Span,
+    relations: Mapping[str, RelationFacts],
+    *,
+    names: tuple[str, ...] = (),
+    typer: Typer | None = None,
+    whole: Query | None = None,
 ) -> SplitPlan:
     """A view's query split into its parts, or a `RefusedView` that says which rule it breaks, where, and what would be accepted.
 
     `relations` are known by the names that the query may use for them, in lower case. `names` are the view's own names for its columns.
     `typer` gives the column types of a SELECT, as Spark does; it is asked only where a type matters and can't be told from the text.
+    `whole` is the query's plan, where it is known.
 
     >>> from platform_plugin.algebra.plan.relations import RelationFacts
     >>> from platform_plugin.algebra.types.data_types import Field, Primitive
@@ -89,7 +95,7 @@ def plan_split(
     >>> print(plan.states[0].merge_sql("additions"))
     SELECT `rows`.uid, sum(`rows`.sum_score) AS sum_score, sum(`rows`.n_score) AS n_score FROM additions AS `rows` GROUP BY `rows`.uid
     """
-    whole = read_plan(query, relations)
+    whole = read_plan(query, relations) if whole is None else whole
     refuse = Refuser(source=query.source if isinstance(query, Span) else query)
     if not any(found.kind in CHANGING for found in scans(whole)):
         refused = refuse("R9", "query", "a continuous view reads a stream", None, "make it a plain view: CREATE VIEW … AS …")

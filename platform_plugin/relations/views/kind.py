@@ -131,10 +131,10 @@ class ViewKind(DeclarableKind["View"]):
 
     def drop(self, work: Workspace, commit: Commit, relation: View, snapshot: Snapshot, *, alone: bool) -> None:
         """Drop it, with those of its tables that no other view shares."""
-        from platform_plugin.relations.views.build import drop_view
+        from platform_plugin.relations.views.build import drop_views
 
         del alone
-        drop_view(work, commit, relation, snapshot)
+        drop_views(work, commit, [relation], snapshot)
 
     def appended(self, work: Workspace, table: Table, snapshot: Snapshot) -> None:
         """Maintain eager views, and batched ones if enough rows wait."""

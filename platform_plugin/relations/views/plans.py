@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
@@ -11,7 +12,7 @@ from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.operators.group.split import plan_split, read_plan
 from platform_plugin.relations.bind import bind_query
 from platform_plugin.relations.views.record import read_records
-from platform_plugin.relations.views.relations import QueryMeaning, describe_relations, read_meaning, widen_relations
+from platform_plugin.relations.views.relations import QueryMeaning, describe_relations, read_meaning, used_columns, widen_relations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,9 @@ def prepare_plan(work: Workspace, query: str | Span, snapshot: Snapshot, *, colu
         meaning.types[text] = _type_columns(work, text, snapshot)
         return meaning.types[text]
 
-    return plan_split(query, meaning.relations, names=tuple(columns), typer=type_columns), meaning
+    whole = read_plan(query, meaning.relations)
+    plan = plan_split(query, meaning.relations, names=tuple(columns), typer=type_columns, whole=whole)
+    return plan, replace(meaning, used=used_columns(whole))
 
 
 def _type_columns(work: Workspace, text: str, snapshot: Snapshot) -> tuple[DataType, ...]:

@@ -20,7 +20,7 @@ from platform_plugin.language.text.writing import type_text
 from platform_plugin.relations.views.follow.progress import PROGRESS_TABLES, forget_unneeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -65,6 +65,14 @@ PROPAGATED = sa.Table(
     sa.Column("view_uuid", sa.String, primary_key=True),
     sa.Column("row_count", sa.BigInteger, nullable=False),
 )
+# By a digest of what a part of a view is made by: the views whose part it is, so that a new view finds what it can share.
+LIKENESS = sa.Table(
+    "platform_view_likeness",
+    c.metadata,
+    sa.Column("likeness", sa.String, primary_key=True),
+    sa.Column("view_uuid", sa.String, primary_key=True),
+    sa.Column("part", sa.String, primary_key=True),
+)
 RESULT_PART = "result"
 """The part with a view's stored result, and the option with the result's columns."""
 CREATED = "created"
@@ -75,7 +83,9 @@ FROM = "from"
 """The option with the first row of each stream that a view covers."""
 ON_TABLE_CHANGE, REFUSE = "on_table_change", "refuse"
 """The option that says what becomes of tables below a grouping, and its value that they may not change."""
-VIEW_TABLES = (VIEW, PART, *PROGRESS_TABLES, RESULT, MEANING, PROPAGATED, *DEPENDENT_TABLES)
+# One that can be shared is enough.
+_MOST_ALIKE = 16
+VIEW_TABLES = (VIEW, PART, *PROGRESS_TABLES, RESULT, MEANING, PROPAGATED, LIKENESS, *DEPENDENT_TABLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +136,17 @@ def _definition(record: ViewRecord) -> str:
     return json.dumps({"query": record.query, "columns": list(record.columns), "options": dict(record.options)})
 
 
-def read_records(connection: Connection, *, only: UUID | None = None) -> dict[UUID, ViewRecord]:
-    """All continuous views, dropped ones included, or one of them."""
+def read_records(connection: Connection, *, only: UUID | Collection[UUID] | None = None) -> dict[UUID, ViewRecord]:
+    """All continuous views, dropped ones included, or one or some of them."""
     from uuid import UUID
 
     if not has_table(connection, VIEW.name):
         return {}
     views, parts = sa.select(VIEW), sa.select(PART)
     if only is not None:
-        views, parts = views.where(VIEW.c.view_uuid == str(only)), parts.where(PART.c.view_uuid == str(only))
+        wanted = [str(only)] if isinstance(only, UUID) else [str(uuid) for uuid in only]
+        views = views.where(is_among(connection, VIEW.c.view_uuid, wanted))
+        parts = parts.where(is_among(connection, PART.c.view_uuid, wanted))
     tables: dict[str, dict[str, UUID]] = {}
     for row in connection.execute(parts):
         tables.setdefault(row.view_uuid, {})[row.part] = UUID(row.table_uuid)
@@ -150,6 +162,23 @@ def read_records(connection: Connection, *, only: UUID | None = None) -> dict[UU
             parts=tables.get(row.view_uuid, {}),
         )
     return found
+
+
+def note_likeness(commit: Commit, view: UUID, likeness: Mapping[str, str]) -> None:
+    """Write the digests of what a new view's parts are made by, by part; the empty name is for all of its states together."""
+    for part, digest in likeness.items():
+        commit.put(LIKENESS, expected=None, likeness=digest, view_uuid=str(view), part=part)
+
+
+def read_alike(connection: Connection, likeness: str, *, newest_first: bool = False) -> list[tuple[UUID, str]]:
+    """Some views, dropped ones excluded, that have a part with this digest, with the name of that part; by default the oldest."""
+    from uuid import UUID
+
+    if not has_table(connection, LIKENESS.name):
+        return []
+    found = sa.select(LIKENESS.c.view_uuid, LIKENESS.c.part).where(LIKENESS.c.likeness == likeness)
+    order = LIKENESS.c.view_uuid.desc() if newest_first else LIKENESS.c.view_uuid
+    return [(UUID(uuid), part) for uuid, part in connection.execute(found.order_by(order).limit(_MOST_ALIKE))]
 
 
 def read_options(connection: Connection) -> dict[UUID, Mapping[str, Any]]:
@@ -247,4 +276,6 @@ class DetachView:
 
     def apply(self, w: Writer) -> None:
         w.connection.execute(sa.delete(PROPAGATED).where(PROPAGATED.c.view_uuid == str(self.view)))
+        if has_table(w.connection, LIKENESS.name):
+            w.connection.execute(sa.delete(LIKENESS).where(LIKENESS.c.view_uuid == str(self.view)))
         remove_consumer(w, self.view)

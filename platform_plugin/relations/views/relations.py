@@ -38,7 +38,6 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
     lake = work.lake
     found: dict[str, RelationFacts] = {}
     with lake.reading() as connection:
-        records = read_records(connection)
         waiting: list[str | Span] = [query]
         while waiting:
             for reference in analyse_query(waiting.pop()).relations:
@@ -51,8 +50,8 @@ def describe_relations(work: Workspace, query: str | Span, snapshot: Snapshot) -
                 if not isinstance(relation, View):
                     kind = find_kind(lake, relation, snapshot).planned_as
                     described = RelationFacts(name=name, kind=kind, fields=relation.fields)
-                elif relation.uuid in records:
-                    described = RelationFacts(name=name, kind="continuous", fields=result_fields(records[relation.uuid]))
+                elif (record := read_records(connection, only=relation.uuid).get(relation.uuid)) is not None:
+                    described = RelationFacts(name=name, kind="continuous", fields=result_fields(record))
                 else:
                     # Of a renamed column only the name counts; its type is told by the query.
                     renamed = tuple(Field(name=column, type=Primitive("varchar")) for column in relation.columns)
@@ -75,8 +74,8 @@ class QueryMeaning:
     """The columns of each relation that the query mentions, when they are known."""
 
 
-def note_meaning(commit: Commit, view: UUID, meaning: QueryMeaning, used: Mapping[tuple[str, ...], set[str]]) -> None:
-    """Store the meaning of a new view's query, and the columns that it uses."""
+def note_meaning(commit: Commit, view: UUID, meaning: QueryMeaning) -> None:
+    """Store the meaning of a new view's query."""
     shown = {
         key: {
             "name": found.name,
@@ -87,7 +86,7 @@ def note_meaning(commit: Commit, view: UUID, meaning: QueryMeaning, used: Mappin
         for key, found in meaning.relations.items()
     }
     types = {text: [type_text(kind) for kind in kinds] for text, kinds in meaning.types.items()}
-    columns = [[name, sorted(names)] for name, names in used.items()]
+    columns = [[name, sorted(names)] for name, names in meaning.used.items()]
     known = {"relations": shown, "types": types, "used": columns}
     note_meaning_text(commit, view, json.dumps(known))
 

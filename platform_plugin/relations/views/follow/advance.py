@@ -45,6 +45,7 @@ class AttachBeside:
     streams: tuple[Table, ...]
 
     def apply(self, w: Writer) -> None:
+        w.flush()  # the other one may be of the same commit
         for stream in self.streams:
             found = read_cursor(w.connection, stream.uuid, self.twin)
             if found is None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.plan.traversal import number_aliases
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.catalogue.tables import read_views
 from platform_plugin.operators.group.sharing import rename_static_results
 from platform_plugin.relations.views.follow.strategy import SPLIT
 from platform_plugin.relations.views.read.view import part_tables
-from platform_plugin.relations.views.record import FROM, ON_TABLE_CHANGE, REFUSE, has_sharer, read_records
+from platform_plugin.relations.views.record import ON_TABLE_CHANGE, REFUSE, has_sharer, read_alike, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
@@ -67,7 +68,7 @@ def find_twin(
     snapshot: Snapshot,
     *,
     fields: Mapping[str, tuple[Field, ...]],
-    but: View | None,
+    but: Sequence[View] = (),
 ) -> StateSharer | None:
     """A view whose states a new view can share, given the rows at which it begins and the columns of its parts."""
     for view, record in find_sharers(work, same, begins, snapshot, but=but):
@@ -82,17 +83,24 @@ def find_twin(
 
 
 def find_sharers(
-    work: Workspace, same: str | None, begins: Mapping[str, int], snapshot: Snapshot, *, but: View | None = None
+    work: Workspace, same: str | None, begins: Mapping[str, int], snapshot: Snapshot, *, but: Sequence[View] = ()
 ) -> Iterator[tuple[View, ViewRecord]]:
     """The views with this sharing key that begin at the same rows."""
     if same is None:
         return
     with work.lake.reading() as connection:
-        records = read_records(connection)
-    for view in work.lake.views(snapshot):
-        record = records.get(view.uuid)
-        if record is not None and view != but and record.options.get(SAME) == same and record.options.get(FROM) == begins:
+        alike = [uuid for uuid, _ in read_alike(connection, state_likeness(same, begins))]
+        records = read_records(connection, only=alike) if alike else {}
+        views = {view.uuid: view for view in read_views(connection, snapshot.id, uuids=alike)} if alike else {}
+    for uuid in alike:
+        view, record = views.get(uuid), records.get(uuid)
+        if view is not None and record is not None and view not in but:
             yield view, record
+
+
+def state_likeness(same: str, begins: Mapping[str, int]) -> str:
+    """The digest of a view's states: its sharing key, and the rows at which it begins."""
+    return hashlib.sha256(f"{same} {sorted(begins.items())}".encode()).hexdigest()
 
 
 def find_twins(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[str]:

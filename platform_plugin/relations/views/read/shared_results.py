@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.tables import Name, View
+from platform_plugin.lake.catalogue.tables import Name, View, read_views
 from platform_plugin.lake.read.last_change import has_changed
-from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name
-from platform_plugin.relations.views.record import CREATED, read_records
+from platform_plugin.relations.views.record import CREATED, read_alike, read_records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.operators.group.parts import SplitPlan, StaticPart
-    from platform_plugin.relations.views.record import ViewRecord
 
 
-def find_shared_results(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: View | None) -> dict[str, Table]:
-    """For the static parts of a new view, tables of other views with the same result; `but` is a view that is replaced."""
-    wanted = {part.sql(): part for part in plan.statics if part.feeds is None}
+def find_shared_results(work: Workspace, plan: SplitPlan, snapshot: Snapshot, *, but: Sequence[View] = ()) -> dict[str, Table]:
+    """For the static parts of a new view, tables of other views with the same result; `but` are views that are replaced."""
     found: dict[str, Table] = {}
-    with work.lake.reading() as connection:
-        records = read_records(connection) if wanted else {}
-    for view in work.lake.views(snapshot) if wanted else []:
-        record = records.get(view.uuid)
-        created = None if record is None else record.options.get(CREATED)
-        if record is None or created is None or view == but:
-            continue
-        for other in _statics(work, record, snapshot):
-            part = wanted.get(other.sql()) if other.feeds is None else None
-            if part is not None and part.name not in found and not _changed_since(work, part, created, snapshot):
-                found[part.name] = part_tables(work, record, snapshot)[other.name]
+    for part in plan.statics:
+        if part.feeds is None:
+            table = _find_shared(work, part, snapshot, but)
+            found |= {} if table is None else {part.name: table}
     return found
 
 
-def _statics(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> tuple[StaticPart, ...]:
-    try:
-        return find_plan(work, record, snapshot).statics
-    except PlatformError:  # what is wrong with another view must not keep this one from being made
-        return ()
+def static_likeness(plan: SplitPlan) -> dict[str, str]:
+    """The digests of the static parts of a plan, by part; those that feed a state have no result to share."""
+    return {part.name: _digest(part) for part in plan.statics if part.feeds is None}
+
+
+def _digest(part: StaticPart) -> str:
+    return hashlib.sha256(part.sql().encode()).hexdigest()
+
+
+def _find_shared(work: Workspace, part: StaticPart, snapshot: Snapshot, but: Sequence[View]) -> Table | None:
+    with work.lake.reading() as connection:
+        # What an older view has read of a table may have changed since.
+        alike = read_alike(connection, _digest(part), newest_first=True)
+        if not alike:
+            return None
+        uuids = [uuid for uuid, _ in alike]
+        views = {view.uuid for view in read_views(connection, snapshot.id, uuids=uuids) if view not in but}
+        records = read_records(connection, only=uuids)
+    for uuid, name in alike:
+        created = records[uuid].options.get(CREATED) if uuid in views and uuid in records else None
+        if created is None or _changed_since(work, part, created, snapshot):
+            continue
+        try:
+            return part_tables(work, records[uuid], snapshot)[name]
+        except PlatformError:  # what is wrong with another view must not keep this one from being made
+            continue
+    return None
 
 
 def _changed_since(work: Workspace, part: StaticPart, created: int, snapshot: Snapshot) -> bool:
@@ -54,10 +68,9 @@ def _changed_since(work: Workspace, part: StaticPart, created: int, snapshot: Sn
     return False
 
 
-def tables_in_use(work: Workspace, snapshot: Snapshot, *, but: View) -> set[UUID]:
+def tables_in_use(work: Workspace, snapshot: Snapshot, *, but: Sequence[View]) -> set[UUID]:
     """The tables that views other than `but` need."""
     with work.lake.reading() as connection:
         records = read_records(connection)
-    return {
-        table for view in work.lake.views(snapshot) if view.uuid in records and view != but for table in records[view.uuid].parts.values()
-    }
+    others = (view for view in work.lake.views(snapshot) if view.uuid in records and view not in but)
+    return {table for view in others for table in records[view.uuid].parts.values()}
