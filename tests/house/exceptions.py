@@ -160,7 +160,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "operators/group/body": ("operators/group/test_split", "language/text/test_bare_names"),
     "operators/group/branches": ("operators/group/test_split",),
     "operators/group/calls": ("operators/group/test_split",),
-    "operators/group/correlation": ("operators/group/test_split",),
     "operators/group/cutting": ("operators/group/test_split", "operators/group/test_admission"),
     "operators/group/lookups": ("operators/group/test_split", "operators/group/test_rewrites"),
     "operators/group/moments": ("operators/group/test_aggregates",),

@@ -45,7 +45,7 @@ from platform_plugin.operators.group.admission import check_below, find_ungroupe
 from platform_plugin.operators.group.aggregates import split_call
 from platform_plugin.operators.group.branches import Statics, add_row_id, split_branches
 from platform_plugin.operators.group.calls import read_call
-from platform_plugin.operators.group.correlation import uncorrelate
+from platform_plugin.operators.group.conditions import set_clocks_apart, uncorrelate
 from platform_plugin.operators.group.lookups import arrange_joins
 from platform_plugin.operators.group.parts import ROW_ID, SplitPlan, State, StreamPart
 from platform_plugin.operators.group.splitting import NoSplit, Splitting, ValueKeys
@@ -156,10 +156,15 @@ class _Cutter:
         return map_inputs(node, self._drop_sorts)
 
     def _cut(self, node: Aggregate, grouping: str) -> Query:
+        asked = node
+        node, clocks = set_clocks_apart(node)
         check_below(node.source, grouping, self.refuse)
         self._refuse_volatile(node)
-        asked = node
-        node, apart = uncorrelate(node)
+        node, correlated = uncorrelate(node)
+        apart = clocks + correlated
+        if clocks.conditions:
+            kept = f"; groups are kept by {', '.join(output_name(key.value.node) for key in clocks.keys)} for that" if clocks.keys else ""
+            self.notes.append(f"conditions on the time of the query are checked at each read{kept}")
         self._refuse_outer(node)
         source = node.source
         branches = [apply_rules(branch) for branch in split_branches(source, self.aliases, self._clash)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.names import Aliases
     from platform_plugin.algebra.plan.nodes import Query, Source
-    from platform_plugin.operators.group.correlation import CorrelatedConditions
+    from platform_plugin.operators.group.conditions import GroupConditions
     from platform_plugin.operators.group.parts import State
     from platform_plugin.operators.group.splitting import Splitting, ValueKeys
 
@@ -91,7 +91,7 @@ def join_answers(
     by_value: list[tuple[State, list[tuple[Item, ValueKeys]]]],
     *,
     aliases: Aliases,
-    apart: CorrelatedConditions,
+    apart: GroupConditions,
 ) -> Query:
     """The query over merged states that gives the rows of a grouping.
 
@@ -135,9 +135,7 @@ def _missing(item: Item, column: exp.Expr) -> exp.Expr:
     return parse_expression("coalesce(_0, 0)", column) if counts else column
 
 
-def _main(
-    node: Aggregate, state: State, store: Store, aliases: Aliases, apart: CorrelatedConditions, *, with_set: bool
-) -> tuple[Source, str]:
+def _main(node: Aggregate, state: State, store: Store, aliases: Aliases, apart: GroupConditions, *, with_set: bool) -> tuple[Source, str]:
     alias = aliases.take(state.name)
     scan = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
     if node.sets is None and not apart.conditions:
@@ -146,7 +144,7 @@ def _main(
     keys = tuple(Item(value=column_reference(alias, key.name), name=key.name, type=key.type) for key in node.keys)
     merges = [replace(item, value=map_columns(item.value, lambda column: column_reference(alias, column.name))) for item in store.merges]
     passed = [replace(item, value=_on_keys(item.value, node, alias)) for item in store.passed]
-    if with_set:
+    if with_set and node.sets is not None:
         passed.append(Item(value=Scalar(call_expression("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
     query = Aggregate(source=apart.over(scan, alias), keys=keys, calls=(*merges, *passed), sets=node.sets)
     outer = aliases.take("sets")
@@ -163,7 +161,7 @@ def _on_keys(value: Scalar, node: Aggregate, alias: str) -> Scalar:
 
 
 def _valued(
-    node: Aggregate, state: State, items: list[tuple[Item, ValueKeys]], aliases: Aliases, apart: CorrelatedConditions, *, with_set: bool
+    node: Aggregate, state: State, items: list[tuple[Item, ValueKeys]], aliases: Aliases, apart: GroupConditions, *, with_set: bool
 ) -> Aggregate:
     alias = aliases.take(state.name)
     source: Source = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.session import Session
     from tests.relations.views.composed import Rows
 
-SPARK_ONLY = {"sessions", "time of the query", "order of another"}
+SPARK_ONLY = {"sessions", "order of another"}
 """What DuckDB has no function for, or answers otherwise."""
 NO_ORACLE = {"parameter", "no stream", "correlated", "unknown type"}
 """What no engine answers as it stands: Spark refuses the last two itself."""

@@ -134,6 +134,11 @@ ADMITTED = {
         GROUP BY content HAVING count(*) > 0 QUALIFY place <= 2 ORDER BY place""",
     "qualify over a sub-query": """SELECT DISTINCT n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) g
         QUALIFY count(*) OVER (PARTITION BY n) > 1 AND n < (SELECT max(weight) FROM likes)""",
+    "the clock in a condition": "SELECT content, count(*) AS n, sum(score) AS s FROM posts WHERE date(at) < current_date() AND score > 1 GROUP BY content",
+    "the clock and distinct values": "SELECT count(*) AS n, count(DISTINCT uid) AS d, first(score) AS f FROM posts WHERE at < now() - INTERVAL 1 DAY",
+    "the clock in a condition on a table": """SELECT region, count(*) AS n FROM posts JOIN (SELECT id, region FROM users WHERE region <> string(current_date())) u
+        ON uid = id GROUP BY ROLLUP (region)""",
+    "the time of the query and the user": "SELECT uid, count(*) AS n FROM posts WHERE score < unix_timestamp() AND content <> current_user() GROUP BY uid",
     "correlated above": """SELECT g.region, (SELECT max(v.rate) FROM users v WHERE v.region = g.region) AS m, g.n
         FROM (SELECT u.region, count(*) AS n FROM posts JOIN users u ON uid = id GROUP BY u.region) g""",
     "correlated over a stream": """SELECT id, rate, (SELECT count(*) FROM posts WHERE uid = id) AS n,
