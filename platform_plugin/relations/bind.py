@@ -180,7 +180,7 @@ def find_query_plan(
         kind = find_kind(work.lake, resolved.relation, resolved.snapshot)
         columns = kind.planned_columns(work, resolved.relation, resolved.snapshot)
         added = tuple(Output(name=name) for name in marks if reference.index == 0)
-        return RelationFacts(name=(relation_name(reference),), kind="table", columns=(*columns, *added))
+        return RelationFacts(name=(relation_name(reference),), kind=kind.planned_as, columns=(*columns, *added))
 
     def plan() -> QueryPlan:
         return plan_query(query, facts, off=work.rules_off)

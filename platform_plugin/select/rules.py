@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.statements.explain import SetRule
     from platform_plugin.relations.bind import BoundQuery
+
+
+_WIDTH = 120
 
 
 def run_set_rule(work: Workspace, statement: SetRule) -> Result:
@@ -62,7 +66,12 @@ def describe_plan(work: Workspace, query: Query, bound: BoundQuery, *, is_verbos
         if work.rules_off:
             yield f"  off: {', '.join(sorted(work.rules_off))}"
         yield from _found_lines(query, bound)
-    yield from ("", "text for Spark", *(f"  {line}" for line in bound.rendered.text.splitlines()), "")
+    yield from ("", "text for Spark", *_wrapped(bound.rendered.text), "")
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield from wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _found_lines(query: Query, bound: BoundQuery) -> Iterator[str]:

@@ -46,7 +46,7 @@ class _NoLookup(Exception):
 
 
 class FindLookup:
-    """What might mean something else to Spark than to a filter over columns is no look-up."""
+    """Columns of one small relation under plain comparisons are answered without Spark; what Spark might read otherwise is not."""
 
     name = "lookup"
     phase: Phase = "names"

@@ -144,4 +144,5 @@ def _has_written_names(tree: exp.Expr) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    return error.message if isinstance(error, PlatformError) else str(error) or "it is nested too deeply"
+    # The builder's words are about views, which it was made for.
+    return error.message.replace(" in views", " in plans") if isinstance(error, PlatformError) else str(error) or "it is nested too deeply"

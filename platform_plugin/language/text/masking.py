@@ -50,7 +50,7 @@ class MaskedQuery:
     extractions: frozenset[int] = frozenset()
     """First tokens of the `:part` that takes something out of a value; the tree has none of them."""
     cut: frozenset[int] = frozenset()
-    """First items of literal lists that were shortened: the tree holds only a part of them."""
+    """First items of literal lists that were shortened, and of rows that were left out: the tree does not hold them."""
 
 
 def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", after: str = "", *, is_whole: bool = False) -> MaskedQuery:
@@ -243,6 +243,7 @@ def _shorten(tokens: Tokens, dropped: set[int]) -> frozenset[int]:
         # Further rows of the same kind.
         while tokens.upper(index) == "," and tokens.upper(index + 1) == "(" and (end := _literal_list(tokens, index + 1)) is not None:
             dropped.update(range(index, end + 1))
+            cut.add(index + 1)
             index = end + 1
     return frozenset(cut)
 

@@ -26,6 +26,13 @@ def test_no_placeholder_is_left(text):
     assert not [node for node in analyse_query(text).tree.walk() if str(node.args.get("this")).startswith("__")]
 
 
+@pytest.mark.parametrize("text", ["SELECT * FROM VALUES (1), (2), (3) AS t (a)", "VALUES (1, 'a'), (2, 'b'), (3, NULL)"])
+def test_a_plan_has_all_rows_of_a_list(text):
+    query = analyse_query(text)
+    assert query.is_shortened
+    assert len(query.whole_tree().find(exp.Values).expressions) == 3
+
+
 def test_a_parameter_is_its_own_text():
     tree = analyse_query("SELECT a FROM t WHERE b = :low AND c > f(:low)").tree
     assert [str(node.meta["parameter"].name) for node in tree.find_all(exp.Var) if "parameter" in node.meta] == ["low", "low"]
