@@ -8,7 +8,7 @@ Calls come back as plain calls, literals and types as their own text. `meta["at"
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.masking import MaskedQuery
     from platform_plugin.language.text.tokens import Tokens
     from platform_plugin.language.text.values import Cell, Parameter
+
+
+_KEPT = ("at", "type", "parameter")
+
+
+class _LeafMeta(dict[str, Any]):
+    """What is known of a node beside its text. All of it is values, so that a copy of a tree needs no copies of them."""
+
+    def __deepcopy__(self, memo: object) -> _LeafMeta:
+        return _LeafMeta(self)
 
 
 def restore_leaves(tree: exp.Expr, tokens: Tokens, masked: MaskedQuery, parameters: Mapping[int, Parameter]) -> exp.Expr:
@@ -66,6 +76,9 @@ def restore_leaves(tree: exp.Expr, tokens: Tokens, masked: MaskedQuery, paramete
             value = exp.Var(this=parameter.span.text)
             value.meta.update(at=(parameter.span.start, parameter.span.end), parameter=parameter)
             node.replace(value)
+            node = value  # noqa: PLW2901  the node that is in the tree now
+        if node._meta is not None:  # noqa: SLF001  `meta` would make one for every node
+            node._meta = _LeafMeta((key, value) for key, value in node._meta.items() if key in _KEPT)  # noqa: SLF001
     return tree
 
 
