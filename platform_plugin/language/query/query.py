@@ -78,6 +78,8 @@ class Expression:
         return render_edits(self.span, self.edits, {-1: ""} | {reference.index: name for reference, name in names.items()})
 
 
+# A longer text is mostly values, which nobody asks for twice, and its tokens would drive out everything else.
+_LONGEST_CACHED = 100_000
 _QUERIES: Cache[tuple[str, int, int], Query] = Cache("queries", weigh=lambda query: 4_000 + 1_000 * len(query.tokens))
 
 
@@ -91,6 +93,8 @@ def analyse_query(text: str | Span) -> Query:
     'SELECT uid FROM `v1` AS `posts` WHERE score > 5'
     """
     span = text if isinstance(text, Span) else Span(text, 0, len(text))
+    if span.end - span.start > _LONGEST_CACHED:
+        return _analyse_query(span)
     return _QUERIES.find((span.source, span.start, span.end), lambda: _analyse_query(span))
 
 
