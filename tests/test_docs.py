@@ -33,6 +33,7 @@ RUN_BY = {
     ("docs/operations/backup.md", "python"): "tests/lake/test_backup.py",
     ("docs/operations/backup.md", "sh"): "tests/lake/test_backup.py",
     ("docs/operations/watch.md", "sh"): "tests/test_docs.py",
+    ("docs/operations/limits.md", "sql"): "tests/engine/test_limits.py",
     ("docs/quickstart.md", "sh"): "tests/test_quickstart.py",
     ("docs/quickstart.md", "sql"): "tests/test_quickstart.py",
     ("docs/quickstart.md", "python"): "tests/test_quickstart.py",

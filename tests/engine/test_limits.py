@@ -151,3 +151,10 @@ def test_dagster_takes_limits_in_the_component_and_in_the_resource(lake):
     made = definitions.resources["platform"]
     with made.opened("run"):
         assert made.platform.work.limits.plan_files == 6
+
+
+def test_the_statement_of_the_page_runs(tmp_path):
+    page = (ROOT / "docs" / "operations" / "limits.md").read_text()
+    (statement,) = re.findall(r"```sql\n(.*?);\n```", page)
+    with Platform.create(tmp_path / "lake") as platform:
+        assert [row[0] for row in platform.execute(statement)] == ["client_range_rows", "client_range_bytes"]

@@ -3,10 +3,12 @@
 import pyarrow as pa
 import pytest
 
+from platform_plugin.algebra.rules import registry
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.operators.group import cutting
 from platform_plugin.operators.group.split import plan_split
-from tests.howto.truths import drop_truths
+from tests.algebra.rules.plans import plan_text, spark_text
+from tests.howto.truths import DropTruths, drop_truths
 from tests.relations.views.composed import RELATIONS
 
 QUERIES = [
@@ -54,3 +56,13 @@ def test_what_it_does_not_concern_stays():
 
 def test_without_its_entry_the_text_stays_as_it_is_written():
     assert "TRUE" in added(QUERIES[0])[1].upper()
+
+
+def test_a_rule_for_queries_is_a_class_and_an_entry(monkeypatch):
+    text = "SELECT uid FROM posts WHERE true AND score > 3"
+    assert spark_text(text) is None
+    monkeypatch.setattr(registry, "RULES", (*registry.RULES, DropTruths()))
+    assert spark_text(text) == "SELECT posts.uid FROM posts WHERE posts.score > 3"
+    assert [firing.name for firing in plan_text(text)[1].firings][-1] == "drop_truths"
+    assert plan_text(text, off=["drop_truths"])[1].planned.is_rewritten is False
+    assert spark_text("SELECT uid FROM posts WHERE score > 3") is None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.nodes import Filter
 from platform_plugin.algebra.plan.traversal import map_inputs
 from platform_plugin.operators.group.lookups import add_filters, conjuncts
+
+if TYPE_CHECKING:
+    from platform_plugin.algebra.rules.rule import Phase, PlannedQuery, RuleFacts
 
 TRUE = exp.true()
 
@@ -21,3 +25,16 @@ def drop_truths(node: Any) -> Any:
     conditions = conjuncts(node.condition)
     some = [condition for condition in conditions if condition.node.unnest() != TRUE]
     return node if len(some) == len(conditions) else add_filters(node.source, some)
+
+
+class DropTruths:
+    """Conditions that are always true are left out of the text for Spark."""
+
+    name = "drop_truths"
+    phase: Phase = "names"
+
+    def apply(self, query: PlannedQuery, facts: RuleFacts) -> PlannedQuery | None:
+        """Rewrite the plan where there is such a condition."""
+        del facts
+        plan = drop_truths(query.plan)
+        return None if plan == query.plan else replace(query, plan=plan, is_rewritten=True)
