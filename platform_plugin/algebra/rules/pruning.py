@@ -74,9 +74,10 @@ class _Descent:
             case Limit(query=inner):
                 self.into_query(inner, ())
             case SetOperation(left=left, right=right):
-                self.into_query(left, known)
-                names = {mine.name: other.name for mine, other in zip(outputs(left), outputs(right), strict=False)}
-                self.into_query(right, [_renamed(value, names) for value in known])
+                names = _same_columns(left, right)
+                shared = [value for value in known if all(column.name in names for column in columns_in(value))]
+                self.into_query(left, shared)
+                self.into_query(right, [_renamed(value, names) for value in shared])
             case _:
                 self.into_source(query.source, ())
 
@@ -135,6 +136,15 @@ def _below(known: Iterable[Scalar], items: Mapping[str, Scalar]) -> list[Scalar]
 
 def _passes(value: Scalar | None) -> bool:
     return value is not None and column_of(value.node) is not None
+
+
+def _same_columns(left: Query, right: Query) -> dict[str, str]:
+    """The columns of two queries that are combined, by the left one's names, whose values are combined as they are.
+
+    A number that is combined with texts becomes one, and compares as one: `1 > 5` is not what `'1' > '05'` says.
+    """
+    pairs = zip(outputs(left), outputs(right), strict=False)
+    return {mine.name: other.name for mine, other in pairs if mine.type is not None and mine.type == other.type}
 
 
 def _renamed(value: Scalar, names: Mapping[str, str]) -> Scalar:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from platform_plugin.algebra.plan.nodes import Output
 from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.rules.rule import ScanSize
+from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.language.query.plan import NotPlanned, apply_sizes, plan_query, relation_name
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span
@@ -21,6 +22,7 @@ COLUMNS = {
     "w": ("a", "b", "c", "d"),
     "u": ("k", "x", "y"),
 }
+KINDS = {name: Primitive("int32") for name in ("k", "x", "y", "uid", "score", "id", "cid", "post")}
 LARGE = 65 * 1024 * 1024
 SIZES = {"posts": ScanSize(100, is_stream=True), "clicks": ScanSize(50, is_stream=True), "large": ScanSize(LARGE)}
 
@@ -29,7 +31,9 @@ def facts_of(reference):
     columns = COLUMNS.get(reference.name.relation.lower())
     if columns is None:
         raise NotPlanned(f"nothing is known of {reference.name}")
-    return RelationFacts(name=(relation_name(reference),), kind="table", columns=tuple(Output(name=name) for name in columns))
+    return RelationFacts(
+        name=(relation_name(reference),), kind="table", columns=tuple(Output(name=name, type=KINDS.get(name)) for name in columns)
+    )
 
 
 def plan_text(text, *, off=()):

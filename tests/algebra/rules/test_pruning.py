@@ -176,6 +176,7 @@ def test_conditions_go_down_to_the_relation(text):
         "SELECT * FROM (SELECT x + 1 AS x FROM t) WHERE x = 1",
         "SELECT * FROM (SELECT x, row_number() OVER (ORDER BY y) AS n FROM t) WHERE x = 1",
         "SELECT * FROM (SELECT max(x) AS x FROM t) WHERE x = 1",
+        "SELECT * FROM (SELECT x FROM t UNION ALL SELECT region FROM users) WHERE x = 1",
         "SELECT * FROM (SELECT x, sum(y) FROM t GROUP BY ROLLUP (x)) WHERE x IS NULL",
         "SELECT 1 FROM t p JOIN t q ON p.k = q.k WHERE p.x = 1 AND q.x = 2 AND EXISTS (SELECT 1 FROM u WHERE u.x = 1)",
     ],
