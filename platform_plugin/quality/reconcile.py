@@ -16,6 +16,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.text.writing import identifier, type_text
+from platform_plugin.operators.group.parts import find_hidden
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history, rows_of
 from platform_plugin.relations.views.plans import find_plan, read_unsplit_plan
@@ -87,6 +88,7 @@ def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, sna
     below = {table for static in plan.statics for table in static.tables}
     if below & set(plan.upper_tables):
         raise InvalidValue("a table is read both as it was at its creation and as it is now", hint="compare it by hand")
+    query = read_unsplit_plan(work, record, snapshot)
     frames: dict[str, DataFrame] = {}
     names: dict[tuple[str, ...], str] = {}
     for stream in plan.stream_names:
@@ -100,14 +102,12 @@ def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, sna
                 f'rows {begin} to {oldest - 1} of stream "{table.name}" have left', hint="keep them: CREATE TABLE … AS HISTORY"
             )
         names[split_name(stream)] = new_name()
-        frames[names[split_name(stream)]] = rows_of(
-            work.session, lake, read_range_with_history(lake, table, history, snapshot, begin, view=str(view.name))
-        )
+        covered = read_range_with_history(lake, table, history, snapshot, begin, view=str(view.name))
+        frames[names[split_name(stream)]] = rows_of(work.session, lake, covered, hidden=find_hidden(query, split_name(stream)))
     created = lake.snapshot(int(record.options[CREATED])) if below and CREATED in record.options else snapshot
     for other in {*below, *plan.upper_tables}:
         names[split_name(other)] = new_name()
         frames[names[split_name(other)]] = read_named(work, split_name(other), created if other in below else snapshot)
-    query = read_unsplit_plan(work, record, snapshot)
     if len(outputs(query)) != len(plan.columns):
         raise InvalidValue("its columns can't be told apart", hint="name each column")
     return query_relations(work.session, render(query, names), frames)

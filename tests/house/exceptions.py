@@ -197,7 +197,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/differences": ("orchestration/components/test_differences",),
     "relations/drop": ("relations/samples/draw/test_merged", "sql/test_scripts"),
     "relations/faults": ("sql/test_scripts",),
-    "relations/follow/arrivals": ("relations/streams/test_reading",),
     "relations/follow/ranges": ("relations/views/read/test_local", "relations/views/test_maintaining"),
     "relations/hooks": ("house/test_kinds", "relations/sequences/test_sequences"),
     "relations/kind": ("relations/sequences/test_sequences",),

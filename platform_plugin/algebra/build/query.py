@@ -10,7 +10,7 @@ from sqlglot import exp
 from platform_plugin.algebra.build.grouping import has_aggregate, has_window
 from platform_plugin.algebra.build.scope import Scope, resolve_column
 from platform_plugin.algebra.build.select import SelectBuilder, sort_key
-from platform_plugin.algebra.build.sources import build_from
+from platform_plugin.algebra.build.sources import build_from, drop_unused_hidden, find_mentioned_hidden
 from platform_plugin.algebra.functions import UNIT_FIRST, UNITS
 from platform_plugin.algebra.plan.names import Aliases
 from platform_plugin.algebra.plan.nodes import (
@@ -61,6 +61,8 @@ class Builder:
     relation: Callable[[tuple[str, ...], exp.Expr], RelationFacts]
     fail: Fail
     read: Callable[[str], exp.Expr]
+    mentioned: frozenset[str] = frozenset()
+    """The names of hidden columns that the text mentions."""
     aliases: Aliases = field(default_factory=Aliases)
     sizes: list[int] = field(default_factory=lambda: [0])
     twins_in: exp.Expr | None = None
@@ -249,4 +251,7 @@ def build_plan(
     `relation` gives the facts of a name, `read` makes the tree of a view's text, and `fail` makes the error for a node, a message and a
     hint. With `allows_twins` two columns of the result may have the same name.
     """
-    return Builder(relation=relation, fail=fail, read=read, twins_in=tree if allows_twins else None).query(tree, {}, None)
+    builder = Builder(
+        relation=relation, fail=fail, read=read, twins_in=tree if allows_twins else None, mentioned=find_mentioned_hidden(tree)
+    )
+    return drop_unused_hidden(builder.query(tree, {}, None))

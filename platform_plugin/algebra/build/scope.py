@@ -19,15 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleSource:
-    """One source under the name that the text gives it, with its schema if it may be named with it, and its visible columns."""
+    """One source under the name that the text gives it, with its schema if it may be named with it, and its columns.
+
+    `hidden` ones have a name, and * does not stand for them.
+    """
 
     name: str
     schema: str | None
     columns: tuple[Column, ...]
+    hidden: tuple[Column, ...] = ()
 
-    def find(self, name: str) -> Column | None:
+    def find(self, name: str, *, hidden: bool = False) -> Column | None:
         """The column of this name, whatever its case."""
-        return next((column for column in self.columns if column.name.lower() == name.lower()), None)
+        return next((column for column in (self.hidden if hidden else self.columns) if column.name.lower() == name.lower()), None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,14 +63,14 @@ class Scope:
             if len(parts) <= taken:
                 continue
             sources = [source for source in self.visible if self._is_called(source, lower[:taken])]
-            found = [column for source in sources if (column := source.find(parts[taken])) is not None]
+            found = _find_columns(sources, parts[taken])
             if len(found) > 1:
                 raise fail(f'"{".".join(parts)}" could be a column of several relations')
             if found:
                 return column_reference(*found[0]), taken + 1
         if lower[0] in self.merged:
             return self.merged[lower[0]], 1
-        found = [column for source in self.visible if (column := source.find(parts[0])) is not None]
+        found = _find_columns(self.visible, parts[0])
         if len(found) > 1:
             raise fail(f'"{parts[0]}" could be a column of several relations')
         if found:
@@ -93,6 +97,15 @@ class Scope:
             if column.name.lower() not in self.merged
         ]
         return iter(shown)
+
+
+def _find_columns(sources: list[VisibleSource], name: str) -> list[Column]:
+    """The columns of a name; hidden ones count only where there is no other."""
+    for hidden in (False, True):
+        found = [column for source in sources if (column := source.find(name, hidden=hidden)) is not None]
+        if found:
+            return found
+    return []
 
 
 def _name(value: Scalar, name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -22,8 +22,10 @@ from platform_plugin.algebra.plan.nodes import (
     Single,
     columns,
     outputs,
+    walk,
 )
-from platform_plugin.algebra.plan.traversal import column_reference
+from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
+from platform_plugin.algebra.plan.traversal import column_reference, columns_in, map_inputs
 from platform_plugin.algebra.types.infer import type_of
 from platform_plugin.algebra.types.widening import common_type
 
@@ -50,6 +52,26 @@ _KINDS: dict[tuple[str, str], JoinKind] = {
 }
 # The columns that table functions give without being told.
 _FUNCTION_NAMES = {"range": ("id",), "explode": ("col",), "explode_outer": ("col",), "posexplode": ("pos", "col")}
+
+
+def find_mentioned_hidden(tree: exp.Expr) -> frozenset[str]:
+    """The names of hidden columns that a text mentions."""
+    names = {column.name for column in HIDDEN_COLUMNS}
+    return frozenset(found for column in tree.find_all(exp.Column) for part in column.parts if (found := part.name.lower()) in names)
+
+
+def drop_unused_hidden(query: Query) -> Query:
+    """The plan without the hidden columns that nothing in it mentions."""
+    if not any(found.hidden for node in walk(query) if isinstance(node, Scan) for found in node.fields):
+        return query
+    used = columns_in(query)
+
+    def visit(node: Any) -> Any:
+        if isinstance(node, Scan):
+            return replace(node, fields=tuple(found for found in node.fields if not found.hidden or Column(node.alias, found.name) in used))
+        return map_inputs(node, visit)
+
+    return visit(query)  # type: ignore[no-any-return]
 
 
 def build_from(builder: Builder, node: exp.Select, known: Mapping[str, NamedQuery], outer: Scope | None) -> tuple[Source, Scope]:
@@ -138,12 +160,14 @@ class _From:
         relation = self.builder.relation(parts, node)
         at = self.builder.place(node)
         if relation.kind == "view":
-            inner = replace(self.builder, fail=self._inside(node, str(relation)))
-            query = inner.query(self.builder.read(relation.body or ""), {}, None)
+            body = self.builder.read(relation.body or "")
+            inner = replace(self.builder, fail=self._inside(node, str(relation)), mentioned=find_mentioned_hidden(body))
+            query = inner.query(body, {}, None)
             return self._derived(query, called, names or tuple(found.name for found in relation.fields))
         alias = self.builder.aliases.take(called)
         fields = relation.outputs
-        scan = Scan(relation=relation.name, kind=relation.kind, alias=alias, fields=fields, at=at)
+        hidden = tuple(found for found in relation.hidden if found.name in self.builder.mentioned)
+        scan = Scan(relation=relation.name, kind=relation.kind, alias=alias, fields=(*fields, *hidden), at=at)
         if names:
             items = tuple(
                 Item(value=column_reference(alias, found.name), name=new, type=found.type)
@@ -153,7 +177,8 @@ class _From:
                 raise self.builder.fail(node, f'"{called}" has {len(fields)} columns and {len(names)} names', None)
             return self._derived(Project(source=scan, items=items, at=at), called, ())
         schema = parts[-2] if len(parts) > 1 and not name else None
-        return scan, VisibleSource(name=called, schema=schema, columns=tuple(columns(scan)))
+        shown, unseen = (tuple(Column(alias, found.name) for found in part) for part in (fields, hidden))
+        return scan, VisibleSource(name=called, schema=schema, columns=shown, hidden=unseen)
 
     def _inside(self, node: exp.Expr, view: str) -> Fail:
         """Inside of a view the text's places are another text's, so an error points at the view's name."""

@@ -58,10 +58,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A column of a relation or of a query's result, with its type where that is known."""
+    """A column of a relation or of a query's result, with its type where that is known.
+
+    One that is `hidden` is read by its name and is none of those that * stands for.
+    """
 
     name: str
     type: DataType | None = None
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

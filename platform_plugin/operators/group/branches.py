@@ -25,6 +25,7 @@ from platform_plugin.algebra.plan.nodes import (
     outputs,
     scans,
 )
+from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.algebra.plan.traversal import (
     aliases_in,
     column_reference,
@@ -38,7 +39,7 @@ from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.algebra.types.widening import common_type
 from platform_plugin.operators.group.admission import find_ungrouped_streams
 from platform_plugin.operators.group.calls import cast
-from platform_plugin.operators.group.parts import ROW_ID, StaticPart
+from platform_plugin.operators.group.parts import StaticPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +105,8 @@ def add_row_id(source: Any) -> tuple[Any, Column]:
     """The branch with the stream's row id among its columns, and that column."""
     match source:
         case Scan(alias=alias, fields=fields):
-            return replace(source, fields=(*fields, Output(name=ROW_ID, type=LONG))), Column(alias, ROW_ID)
+            own = () if any(found.name == ROW_ID for found in fields) else (Output(name=ROW_ID, type=LONG, hidden=True),)
+            return replace(source, fields=(*fields, *own)), Column(alias, ROW_ID)
         case Filter() | Generate():
             inner, column = add_row_id(source.source)
             return replace(source, source=inner), column
@@ -113,8 +115,9 @@ def add_row_id(source: Any) -> tuple[Any, Column]:
             return replace(source, left=inner), column
         case Derived(query=Project() as query, alias=alias):
             inner, column = add_row_id(query.source)
-            items = (*query.items, Item(value=column_reference(*column), name=ROW_ID, type=LONG))
-            return replace(source, query=replace(query, source=inner, items=items)), Column(alias, ROW_ID)
+            name = unique_name(ROW_ID, {item.name.lower() for item in query.items})
+            items = (*query.items, Item(value=column_reference(*column), name=name, type=LONG))
+            return replace(source, query=replace(query, source=inner, items=items)), Column(alias, name)
         case _:
             raise TypeError(type(source).__name__)
 

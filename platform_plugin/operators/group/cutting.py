@@ -28,6 +28,7 @@ from platform_plugin.algebra.plan.nodes import (
     inputs,
     outputs,
 )
+from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.plan.traversal import (
     aliases_in,
@@ -47,7 +48,7 @@ from platform_plugin.operators.group.branches import Statics, add_row_id, split_
 from platform_plugin.operators.group.calls import read_call
 from platform_plugin.operators.group.conditions import set_clocks_apart, uncorrelate
 from platform_plugin.operators.group.lookups import arrange_joins
-from platform_plugin.operators.group.parts import ROW_ID, SplitPlan, State, StreamPart
+from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
 from platform_plugin.operators.group.splitting import NoSplit, Splitting, ValueKeys
 from platform_plugin.operators.group.store import Store, join_answers
 
@@ -249,7 +250,7 @@ class _Cutter:
 
     def _state(self, store: Store, branches: list[Any]) -> State:
         """The state with the columns of a store, fed by every branch; the same state for the same columns and branches."""
-        parts: list[tuple[Aggregate, bool]] = []
+        parts: list[Aggregate] = []
         for branch in branches:
             source = branch if store.condition is None else Filter(source=branch, condition=Scalar(store.condition))
             part = Aggregate(source=source, keys=store.keys, calls=tuple(store.stored))
@@ -261,8 +262,8 @@ class _Cutter:
             elif numbered:
                 calls = tuple(replace(item, value=map_columns(item.value, _minus_one)) for item in part.calls)
                 part = replace(part, calls=calls)
-            parts.append((part, numbered))
-        shape = (tuple(number_aliases(part) for part, _ in parts), tuple(store.merges))
+            parts.append(part)
+        shape = (tuple(number_aliases(part) for part in parts), tuple(store.merges))
         for known, state in zip(self.shapes, self.states, strict=True):
             if known == shape:
                 return state
@@ -270,16 +271,14 @@ class _Cutter:
         keys, partials = (tuple(Output(name=item.name, type=item.type) for item in items) for items in (store.keys, store.stored))
         self.states.append(State(name=name, keys=keys, partials=partials, merge=store.merge(keys)))
         self.shapes.append(shape)
-        for part, numbered in parts:
+        for part in parts:
             if not find_ungrouped_streams(part.source):
                 self.statics.add(part, feeds=name)
                 continue
             stream = find_ungrouped_streams(part.source)[0]
             query = self.statics.settle(part)
             number = len(self.streams) + 1
-            self.streams.append(
-                StreamPart(name=f"stream_{number}", state=name, stream=".".join(stream.relation), query=query, row_id=numbered)
-            )
+            self.streams.append(StreamPart(name=f"stream_{number}", state=name, stream=".".join(stream.relation), query=query))
         return self.states[-1]
 
     def _refuse_volatile(self, node: Aggregate) -> None:

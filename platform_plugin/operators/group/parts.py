@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.nodes import Output, outputs, scans
+from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.algebra.plan.render import render
 
 if TYPE_CHECKING:
@@ -15,10 +16,19 @@ if TYPE_CHECKING:
 
     Names = Mapping[str, str | tuple[str, ...]]
 
-ROW_ID = "_row_id"
-"""The column of row ids that a stream's rows must have where a part says `row_id`; they grow in the order of arrival."""
 ROWS = "rows"
 """The name of the rows that a state's merge reads."""
+
+
+def find_hidden(query: Query, stream: tuple[str, ...] | None = None) -> frozenset[str]:
+    """The hidden columns that a plan reads of streams, or of one stream."""
+    return frozenset(
+        column.name
+        for scan in scans(query)
+        if scan.kind == "stream" and stream in (None, scan.relation)
+        for column in scan.fields
+        if column.hidden
+    )
 
 
 def _named(query: Query, names: Names | None, *, pretty: bool = False) -> str:
@@ -83,7 +93,16 @@ class StreamPart:
     state: str
     stream: str
     query: Query = field(repr=False)
-    row_id: bool = False
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The hidden columns that the rows of the stream must have."""
+        return find_hidden(self.query)
+
+    @property
+    def row_id(self) -> bool:
+        """Whether it reads row ids."""
+        return ROW_ID in self.hidden
 
     @property
     def statics(self) -> tuple[str, ...]:

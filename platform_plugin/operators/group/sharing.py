@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.functions import SAFE_CALLS, TIME_WINDOWS
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
+from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.plan.traversal import (
     absorb_plans,
@@ -30,7 +31,7 @@ from platform_plugin.algebra.plan.traversal import (
 )
 from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.operators.group.calls import call_expression
-from platform_plugin.operators.group.parts import ROW_ID, ROWS
+from platform_plugin.operators.group.parts import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +118,8 @@ class SharedQuery:
     query: Query = field(repr=False)
     parts: tuple[SharedPart, ...]
     lattice: bool
-    row_id: bool
+    hidden: frozenset[str]
+    """The hidden columns that the rows of the stream must have."""
 
     @property
     def relations(self) -> tuple[str, ...]:
@@ -225,7 +227,7 @@ def prepare_part(view: ViewParts, part: StreamPart) -> ComparablePart:
         view=view.view,
         part=part,
         state=view.plan.state(part.state),
-        base=_without_row_id(source),
+        base=_with_hidden(source, ()),
         conditions=tuple(conditions),
         keys=query.keys,
         calls=query.calls,
@@ -239,11 +241,12 @@ def rename_static_results(node: Any, names: Mapping[str, str], view: str = "") -
     return map_inputs(node, lambda below: rename_static_results(below, names, view))
 
 
-def _without_row_id(node: Any) -> Any:
-    """The source without its row id, which every stream has, so that parts with and without it have the same source."""
+def _with_hidden(node: Any, hidden: tuple[Output, ...]) -> Any:
+    """The source with these hidden columns of streams, and no others: without any, parts that read different ones have the same source."""
     if isinstance(node, Scan):
-        return replace(node, fields=tuple(found for found in node.fields if found.name != ROW_ID))
-    return map_inputs(node, _without_row_id)
+        own = tuple(found for found in node.fields if not found.hidden)
+        return replace(node, fields=(*own, *hidden) if node.kind == "stream" else own)
+    return map_inputs(node, lambda below: _with_hidden(below, hidden))
 
 
 def _is_safe(value: Scalar) -> bool:
@@ -272,12 +275,12 @@ def _shared(parts: list[ComparablePart], rows: int | None, distinct: Mapping[str
         number = sum(1 << (len(keys) - 1 - place) for place in range(len(keys)) if place not in numbers) if several else None
         made.append(SharedPart(view=part.view, part=part.part.name, state=part.part.state, number=number, hits=hits, columns=tuple(pairs)))
     source = _source(parts[0].base, [found for found in filters if found is not None], everywhere=None not in filters)
-    row_id = any(part.part.row_id for part in parts)
+    hidden = frozenset().union(*(part.part.hidden for part in parts))
     lattice = several and _pays(keys, rows, distinct)
-    rows_of = _numbered(source) if row_id else source
+    rows_of = _with_hidden(source, tuple(column for column in HIDDEN_COLUMNS if column.name in hidden))
     finest = Aggregate(source=rows_of, keys=tuple(keys), calls=tuple(calls))
     query = _by_sets(finest, tuple(sets), tuple(merges) if lattice else None) if several else finest
-    return SharedQuery(query=query, parts=tuple(made), lattice=lattice, row_id=row_id)
+    return SharedQuery(query=query, parts=tuple(made), lattice=lattice, hidden=hidden)
 
 
 def _condition(part: ComparablePart) -> Scalar | None:
@@ -355,12 +358,6 @@ def _source(base: Any, filters: list[Scalar], *, everywhere: bool) -> Any:
         [absorb_plans(found, plans).copy() for found in filters],
     )
     return Filter(source=base, condition=Scalar(some, tuple(plans)))
-
-
-def _numbered(node: Any) -> Any:
-    if isinstance(node, Scan) and node.kind == "stream":
-        return replace(node, fields=(*node.fields, Output(name=ROW_ID, type=LONG)))
-    return map_inputs(node, _numbered)
 
 
 def _pays(keys: list[Item], rows: int | None, distinct: Mapping[str, int]) -> bool:

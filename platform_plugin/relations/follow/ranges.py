@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.lake.ring.arrivals import has_rings
 from platform_plugin.lake.ring.segments import read_ring
-from platform_plugin.operators.group.parts import ROW_ID
+from platform_plugin.relations.follow.arrivals import add_hidden_columns, read_rows_with_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan
+
+ROW_IDS = frozenset({ROW_ID})
+"""The hidden columns of rows of which only the row ids are needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,22 +125,23 @@ def _inlined_spans(connection: Connection, scan: TableScan) -> Iterator[tuple[in
         yield read_row_ids(connection, inlined, scan.snapshot)
 
 
-def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str] | None = None, row_ids: bool = False) -> DataFrame:
-    """The rows of a range as a DataFrame, with `_row_id` if `row_ids`."""
+def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str] | None = None, hidden: Collection[str] = ()) -> DataFrame:
+    """The rows of a range as a DataFrame, with these hidden columns after the stream's own."""
     from pyspark.sql.connect import functions as f
 
     from platform_plugin.engine.spark.frames.scan import HIDDEN, ROWID, read_relation
 
-    if found.is_whole and not row_ids:
+    if found.is_whole and not hidden:
         return read_relation(session, lake, found.scan, columns=columns)
     rows = read_relation(session, lake, found.scan, columns=columns, hidden=True)
     inside = rows if found.is_whole else rows.where((f.col(ROWID) >= found.first_row_id) & (f.col(ROWID) < found.next_row_id))
-    inside = inside.withColumn(ROW_ID, f.col(ROWID)) if row_ids else inside
-    return inside.drop(*HIDDEN)
+    return add_hidden_columns(session, lake, found.scan, inside, hidden).drop(*HIDDEN)
 
 
-def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str]) -> pa.Table:
-    """These columns of a range's rows as Arrow; the range's scan must hold exactly these rows."""
-    names = [field.name for field in found.stream.fields]
+def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str], *, hidden: Collection[str] = ()) -> pa.Table:
+    """These columns of a range's rows as Arrow, hidden ones after them; the range's scan must hold exactly these rows."""
+    fields = [field for field in found.stream.fields if field.name in columns and field.name not in hidden]
+    if hidden:
+        return read_rows_with_hidden(lake, found.scan, fields, hidden)
     # Without any column nobody would know how many rows there are.
-    return read_rows(lake, found.scan, columns=[name for name in names if name in columns] or names[:1])
+    return read_rows(lake, found.scan, columns=[field.name for field in fields or found.stream.fields[:1]])

@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, cast
 
+from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import QueryFailed, RefusedView
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.operators.group.parts import ROW_ID
 from platform_plugin.relations.bind import new_name, read_named
 from platform_plugin.relations.follow.ranges import empty_range, rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
-from platform_plugin.relations.views.follow.strategy import rows_parts, wants_row_ids
+from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
 from platform_plugin.relations.views.read.merge import check_schema
 from platform_plugin.relations.views.read.view import run_stream_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART
@@ -44,7 +44,7 @@ _CERTAIN = frozenset(
     Primitive(name)
     for name in ("boolean", "int8", "int16", "int32", "int64", "float32", "float64", "varchar", "date", "timestamp", "timestamptz")
 )
-_ROW_ID_FIELD = Field(name=ROW_ID, type=Primitive("int64"))
+_HIDDEN_FIELDS = tuple(Field(name=column.name, type=column.type) for column in HIDDEN_COLUMNS if column.type is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,8 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
         note(state.name, state.columns)
         check_schema(run_plan(state.merge, {"rows": known[state.name]}), fields[state.name])
     for part in plan.streams:
-        found = arrow_schema((*streams[part.stream].fields, _ROW_ID_FIELD)).empty_table()
+        own = tuple(field for field in streams[part.stream].fields if field.name not in part.hidden)
+        found = arrow_schema((*own, *(field for field in _HIDDEN_FIELDS if field.name in part.hidden))).empty_table()
         check_schema(run_plan(part.query, {**known, part.stream: found}), fields[part.state])
     for name in plan.upper_tables:
         known[name] = arrow_schema(_find_table(work, name, snapshot).fields).empty_table()
@@ -136,7 +137,7 @@ def ask_columns(
     frames = _part_frames(work, plan, streams, snapshot)
     if is_deferred:
         for stream, part in rows_parts(plan).items():
-            frames[part] = rows_of(work.session, work.lake, empty_range(streams[stream], snapshot), row_ids=wants_row_ids(plan, stream))
+            frames[part] = rows_of(work.session, work.lake, empty_range(streams[stream], snapshot), hidden=hidden_columns(plan, stream))
     schemas = _ask_together(work, list(frames.values()), whole)
     if schemas is None:
         schemas = _ask_each(work, name, list(frames.values()))

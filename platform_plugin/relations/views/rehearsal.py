@@ -30,7 +30,7 @@ def rehearse_states(
         for query in plan_sharing(parts, stream).queries:
             names = {relation: new_name() for relation in query.relations}
             frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
-            frames[names[stream]] = rows_of(work.session, work.lake, tail, row_ids=query.row_id)
+            frames[names[stream]] = rows_of(work.session, work.lake, tail, hidden=query.hidden)
             answer, result = query_relations(work.session, query.sql(names), frames), new_name()
             for part in query.parts:
                 found[part.state].append(query_relations(work.session, part.sql(result), {result: answer}))

@@ -183,5 +183,5 @@ def used_columns(whole: Query) -> dict[tuple[str, ...], set[str]]:
     for node in walk(whole):
         if isinstance(node, Scan):
             names = {column.name for column in mentioned if column.alias == node.alias}
-            found.setdefault(node.relation, set()).update(names & {output.name for output in node.fields})
+            found.setdefault(node.relation, set()).update(names & {output.name for output in node.fields if not output.hidden})
     return found

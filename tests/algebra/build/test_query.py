@@ -23,9 +23,11 @@ from platform_plugin.algebra.plan.nodes import (
 )
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.plan.traversal import number_aliases
+from platform_plugin.algebra.types.data_types import Primitive
+from platform_plugin.errors import PlatformError
 from platform_plugin.operators.group.split import read_plan
 from tests.relations.views.admitted import ADMITTED
-from tests.relations.views.composed import RELATIONS
+from tests.relations.views.composed import COLUMNS, RELATIONS, relation
 
 
 def plan(query: str):
@@ -138,3 +140,61 @@ def test_plans_are_values() -> None:
     query = "SELECT uid, count(*) AS n FROM posts WHERE score > 1 GROUP BY uid"
     assert plan(query) == plan(query.replace("score > 1", "posts.score   > 1"))
     assert plan(query) != plan(query.replace("> 1", "> 2"))
+
+
+HIDDEN = ("_row_id", "_arrived_at")
+
+
+def hidden_of(query: str) -> list[tuple[str, tuple[str, ...]]]:
+    """The hidden columns that each scan of a plan reads."""
+    return [(scan.relation[-1], tuple(found.name for found in scan.fields if found.hidden)) for scan in scans(plan(query))]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT * FROM posts", [("posts", ())]),
+        ("SELECT uid, _row_id FROM posts", [("posts", ("_row_id",))]),
+        ("SELECT p._ARRIVED_AT FROM main.posts AS p WHERE _Row_Id > 5", [("posts", HIDDEN)]),
+        ("SELECT p._arrived_at FROM posts p JOIN likes l ON p.uid = l.uid", [("posts", ("_arrived_at",)), ("likes", ())]),
+        ("SELECT uid FROM posts WHERE _row_id IN (SELECT _row_id FROM likes)", [("posts", HIDDEN[:1]), ("likes", HIDDEN[:1])]),
+        ("SELECT at FROM (SELECT _arrived_at AS at FROM posts)", [("posts", ("_arrived_at",))]),
+        # A visible column comes first, wherever it is from.
+        ("SELECT _row_id FROM posts CROSS JOIN (SELECT 1 AS _row_id) AS one", [("posts", ())]),
+    ],
+)  # fmt: skip
+def test_hidden_columns_of_streams_are_visible_by_name(query: str, expected: object) -> None:
+    assert hidden_of(query) == expected
+
+
+def test_a_star_does_not_stand_for_hidden_columns() -> None:
+    assert [item.name for item in outputs(plan("SELECT *, _row_id AS id FROM posts"))] == [*COLUMNS["posts"], "id"]
+    both = outputs(plan("SELECT * FROM posts NATURAL JOIN likes WHERE posts._row_id > 1"))
+    assert [item.name for item in both] == [*COLUMNS["posts"], *list(COLUMNS["likes"])[1:]], "joined by the columns that * shows"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT _row_id FROM users",
+        "SELECT _row_id FROM (SELECT uid FROM posts)",
+        "SELECT _row_id FROM posts JOIN likes ON posts.uid = likes.uid",
+        "SELECT p._row_id FROM posts AS p (a, b, c, d, e, f, g)",
+    ],
+)
+def test_hidden_columns_belong_to_one_stream_alone(query: str) -> None:
+    with pytest.raises(PlatformError, match="_row_id"):
+        plan(query)
+
+
+def test_a_streams_own_column_comes_before_the_hidden_ones() -> None:
+    own = relation("odd", "stream", {"n": "INT", "_row_id": "STRING"})
+    assert own.hidden == ()
+    (item,) = outputs(read_plan("SELECT _row_id FROM odd", {"odd": own}))
+    assert item.type == Primitive("varchar")
+    with pytest.raises(PlatformError, match="_arrived_at"):
+        read_plan("SELECT _arrived_at FROM odd", {"odd": own})
+
+
+def test_hidden_columns_have_types() -> None:
+    assert [item.type for item in outputs(plan("SELECT _row_id, _arrived_at FROM posts"))] == [Primitive("int64"), Primitive("timestamptz")]

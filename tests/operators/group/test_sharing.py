@@ -98,9 +98,21 @@ def test_look_ups_are_shared_where_views_pinned_the_same_result() -> None:
     assert query.relations == ("main.posts", "users_at_7")
 
 
+def test_parts_that_read_different_hidden_columns_share_their_scan() -> None:
+    queries = {
+        "ids": "SELECT uid, max(_row_id) AS at FROM posts GROUP BY uid",
+        "times": "SELECT uid, min(_arrived_at) AS at FROM posts GROUP BY uid",
+        "neither": "SELECT uid, count(*) AS n FROM posts GROUP BY uid",
+    }
+    parts = [ViewParts(view=name, plan=split(query)) for name, query in queries.items()]
+    assert [part.plan.streams[0].hidden for part in parts] == [{"_row_id"}, {"_arrived_at"}, frozenset()]
+    (query,) = plan_sharing(parts, "main.posts").queries
+    assert query.hidden == {"_row_id", "_arrived_at"}
+
+
 def test_row_ids_are_asked_for_if_any_part_needs_them() -> None:
-    assert [query.row_id for query in shared("per_content", "per_user").queries] == [True]
-    assert [query.row_id for query in shared("per_user").queries] == [False]
+    assert [query.hidden for query in shared("per_content", "per_user").queries] == [{"_row_id"}]
+    assert [query.hidden for query in shared("per_user").queries] == [frozenset()]
 
 
 @pytest.mark.parametrize(("rows", "distinct", "expected"), [(10_000, 4, True), (10_000, 100, False), (None, 4, False)])

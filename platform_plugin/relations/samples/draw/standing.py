@@ -19,7 +19,7 @@ from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.last_change import has_only_grown
 from platform_plugin.lake.read.read import find_column, has_row_ids, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
-from platform_plugin.relations.follow.ranges import Range, rows_of
+from platform_plugin.relations.follow.ranges import ROW_IDS, Range, rows_of
 from platform_plugin.relations.samples.draw.pieces import Piece, Pieces, read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
@@ -127,7 +127,7 @@ def _rows_of(work: Workspace, pieces: Pieces, first: int, end: int) -> DataFrame
     """The rows from one id up to another, where Spark has to look at them."""
     files = {piece.source.id for piece in pieces.parts if not isinstance(piece.source, InlinedTable)}
     scan = replace(pieces.scan, files=tuple(file for file in pieces.scan.files if file.id in files))
-    return rows_of(work.session, work.lake, Range(scan=scan, first_row_id=first, next_row_id=end), row_ids=True)
+    return rows_of(work.session, work.lake, Range(scan=scan, first_row_id=first, next_row_id=end), hidden=ROW_IDS)
 
 
 def _end(pieces: Pieces) -> int:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.language.query.query import analyse_expression
 from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.writing import identifier
-from platform_plugin.operators.group.parts import ROW_ID
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
 from platform_plugin.relations.samples.keys.lowest import LowestRows, key_bound

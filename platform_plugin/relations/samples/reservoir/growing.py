@@ -18,7 +18,7 @@ from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.relations.follow.ranges import Range, read_range, rows_of
+from platform_plugin.relations.follow.ranges import ROW_IDS, Range, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample
@@ -185,7 +185,7 @@ def read_current_sample(
 
 
 def _rows_of(work: Workspace, gap: Range) -> DataFrame:
-    return rows_of(work.session, work.lake, gap, row_ids=True)
+    return rows_of(work.session, work.lake, gap, hidden=ROW_IDS)
 
 
 def grow_sample(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.relations.answers import Answer, StateTarget
-from platform_plugin.relations.follow.ranges import rows_of
+from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of
 from platform_plugin.relations.samples.reservoir.counting import complete_reservoirs, picking_frame
 from platform_plugin.relations.samples.reservoir.growing import grow_sample, part_of_gap, read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.local import find_local
@@ -62,7 +62,7 @@ class JointSample:
         if not self.looks_at_rows:
             found = find_local(work, definition, part)
         else:
-            rows = partial(rows_of, work.session, work.lake, self.behind.gaps[0], row_ids=True)
+            rows = partial(rows_of, work.session, work.lake, self.behind.gaps[0], hidden=ROW_IDS)
             found = complete_reservoirs(work, definition, part, pa.concat_tables(self.picked), rows) if self.picked else {}
         return write_change(work, self.behind, grow_sample(work, self.behind, self.stored, held=self.held, looked=[(part, found)]))
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.lake.ring.segments import read_arrivals
-from platform_plugin.relations.follow.ranges import Range, read_first_row_id, read_range, rows_of
+from platform_plugin.relations.follow.ranges import ROW_IDS, Range, read_first_row_id, read_range, rows_of
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
@@ -84,7 +84,7 @@ class SampleWindow:
         """The local reservoirs of a range, read from the stream."""
 
         def rows() -> DataFrame:
-            return rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), row_ids=True)
+            return rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), hidden=ROW_IDS)
 
         return find_local(work, self.sample.definition, part, rows, timeout=timeout, progress=progress)
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from platform_plugin.algebra.plan.relations import RelationFacts
+from platform_plugin.algebra.plan.relations import ROW_ID, RelationFacts
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize
-from platform_plugin.operators.group.parts import ROW_ID
 from platform_plugin.operators.group.split import plan_split
 from platform_plugin.relations.bind import new_name
 

@@ -9,8 +9,8 @@ from platform_plugin.cache import Cache
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.follow.ranges import rows_of
-from platform_plugin.relations.views.follow.strategy import rows_parts, wants_row_ids
+from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of
+from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def range_queries(
     answers = [_stored_rows(work, stream, view) for view in views if view.is_deferred]
     views = [view for view in views if not view.is_deferred]
     if not views:
-        return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, row_ids=True)) for guest in guests]
+        return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, hidden=ROW_IDS)) for guest in guests]
     by_name = {view.name: view for view in views}
     statics: dict[str, DataFrame] = {}
     parts = []
@@ -74,13 +74,13 @@ def range_queries(
     rows: DataFrame | None = None
     if len(shared.queries) + len(guests) > 1:
         # Decoded once and kept until the run has ended.
-        row_ids = bool(guests) or any(query.row_id for query in shared.queries)
-        rows = rows_of(work.session, work.lake, tail, row_ids=row_ids).persist()
+        hidden = (ROW_IDS if guests else frozenset()).union(*(query.hidden for query in shared.queries))
+        rows = rows_of(work.session, work.lake, tail, hidden=hidden).persist()
         cached.append(rows)
     for number, query in enumerate(shared.queries):
         names = {relation: new_name() for relation in query.relations}
         frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
-        frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, row_ids=query.row_id)
+        frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, hidden=query.hidden)
         targets = tuple(StateTarget(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
         known = (*once, number)
         answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
@@ -92,5 +92,5 @@ def range_queries(
 def _stored_rows(work: Workspace, stream: str, view: ViewTask) -> Answer:
     """The rows of a range as a deferred view keeps them."""
     table = view.tables[rows_parts(view.plan)[stream]]
-    rows = rows_of(work.session, work.lake, view.ranges[stream], row_ids=wants_row_ids(view.plan, stream))
+    rows = rows_of(work.session, work.lake, view.ranges[stream], hidden=hidden_columns(view.plan, stream))
     return Answer(frame=rows.select([field.name for field in table.fields]), targets=(StateTarget(table=table),))

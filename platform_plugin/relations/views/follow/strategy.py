@@ -38,6 +38,6 @@ def rows_parts(plan: SplitPlan) -> dict[str, str]:
     return {stream: f"rows_{number}" for number, stream in enumerate(plan.stream_names, 1)}
 
 
-def wants_row_ids(plan: SplitPlan, stream: str) -> bool:
-    """Whether any part needs the row ids of a stream."""
-    return any(part.row_id for part in plan.streams if part.stream == stream)
+def hidden_columns(plan: SplitPlan, stream: str) -> frozenset[str]:
+    """The hidden columns of a stream that any part reads."""
+    return frozenset(name for part in plan.streams if part.stream == stream for name in part.hidden)

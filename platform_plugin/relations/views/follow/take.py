@@ -16,7 +16,7 @@ from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.lookups import read_small
-from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
+from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.read.merge import check_schema
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ _THREADS = min(4, os.cpu_count() or 1)
 
 _LARGE = Refusal(why="many rows, or rows that were changed", for_good=False)
 _DEFERRED = Refusal(why="rows are stored as they are, for reads to group", operator="deferred")
-_ORDERED = Refusal(why="an aggregate that depends on the order of the rows", operator="row id")
 
 # Parts that are Spark's whatever the rows are.
 _REFUSED: Cache[tuple[Any, ...], Refusal] = Cache("parts that Arrow refuses")
@@ -94,8 +93,6 @@ def _find_refusal(work: Workspace, snapshot: Snapshot, stream: str, view: Pendin
     """Why a view's part of a range is Spark's, where that is known before its rows are read."""
     if strategy_of(view.record) == DEFERRED:
         return _DEFERRED
-    if any(part.row_id for part in view.plan.streams if part.stream == stream):
-        return _ORDERED
     return _REFUSED.get(_key(work, snapshot, stream, view))
 
 
@@ -105,7 +102,8 @@ class _ArrowRun:
     def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView], pool: Executor) -> None:
         self._stream = stream
         groupings = _groupings(work, snapshot, stream, views)
-        known = ArrowTables(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns)})
+        hidden: frozenset[str] = frozenset().union(*(hidden_columns(view.plan, stream) for view in views))
+        known = ArrowTables(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns, hidden=hidden)})
         self._missing: set[str] = set()
         for view in views:
             for part in self._parts(view):

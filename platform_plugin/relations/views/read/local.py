@@ -15,7 +15,7 @@ from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
-from platform_plugin.relations.views.follow.strategy import DEFERRED, strategy_of
+from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.merge import check_schema, merge_rows, read_merged
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
@@ -64,9 +64,8 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
         plan.volatile
         or sum(scan.size_bytes for scan in scans.values()) >= work.limits.client_state_bytes
         or any(found.row_count > work.limits.client_tail_rows or not found.is_whole for found in ranges.values())
-        or any(part.row_id for part in plan.streams)
     ):
-        raise NotSupportedByArrow("a large input, or a part by row ids", for_good=False)
+        raise NotSupportedByArrow("a large input", for_good=False)
     known: dict[str, pa.Table] = {
         static.name: _whole(work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
     }
@@ -83,7 +82,11 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for part in plan.streams:
         wanted[part.stream] |= {column.name for column in columns_in(part.query)}
-    tails = {stream: arrow_rows_of(work.lake, found, wanted[stream]) for stream, found in ranges.items() if not found.is_empty}
+    tails = {
+        stream: arrow_rows_of(work.lake, found, wanted[stream], hidden=hidden_columns(plan, stream))
+        for stream, found in ranges.items()
+        if not found.is_empty
+    }
     for state in plan.states:
         fields = tables[state.name].fields
         made = [

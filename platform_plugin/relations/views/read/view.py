@@ -10,7 +10,7 @@ from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.follow.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import read_progress
-from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of, wants_row_ids
+from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables
 
@@ -148,7 +148,7 @@ def _stored_rows(
         columns = [field.name for field in tables[part].fields]
         rows = read_relation(work.session, work.lake, work.lake.scan(tables[part], snapshot))
         if not ranges[stream].is_empty:
-            tail = rows_of(work.session, work.lake, ranges[stream], row_ids=wants_row_ids(plan, stream))
+            tail = rows_of(work.session, work.lake, ranges[stream], hidden=hidden_columns(plan, stream))
             rows = rows.unionAll(tail.select(columns))
         found[stream] = rows
     return found
@@ -162,5 +162,5 @@ def run_stream_part(
 
     names = {part.stream: new_name()} | {name: new_name() for name in part.statics}
     frames = {names[name]: statics[name] for name in part.statics}
-    frames[names[part.stream]] = rows if rows is not None else rows_of(work.session, work.lake, found, row_ids=part.row_id)
+    frames[names[part.stream]] = rows if rows is not None else rows_of(work.session, work.lake, found, hidden=part.hidden)
     return query_relations(work.session, part.sql(names), frames)
