@@ -122,13 +122,19 @@ def whole(query: str, rows: Rows) -> str:
     return f"WITH {', '.join(written(rows))} SELECT * FROM ({query}) AS answer"
 
 
-def composed(plan: SplitPlan, rows: Rows, cut: Cut, range_of: Callable[[str, int, int], str] | None = None) -> str:
+def composed(
+    plan: SplitPlan,
+    rows: Rows,
+    cut: Cut,
+    range_of: Callable[[str, int, int], str] | None = None,
+    columns: dict[str, dict[str, str]] = COLUMNS,
+) -> str:
     """The parts over ranges, some additions merged before the others come, under the upper query.
 
     `range_of` gives the SELECT of a stream's rows from one number to before another, where an engine has the relations as tables.
     """
     ctes = [] if range_of else written(rows)
-    names: dict[str, str | tuple[str, ...]] = {f"main.{name}": name for name in COLUMNS}
+    names: dict[str, str | tuple[str, ...]] = {f"main.{name}": name for name in columns}
     additions: dict[str, list[str]] = {state.name: [] for state in plan.states}
     for static in plan.statics:
         ctes.append(f"{static.name} AS ({static.sql(names)})")
@@ -139,7 +145,7 @@ def composed(plan: SplitPlan, rows: Rows, cut: Cut, range_of: Callable[[str, int
         stream = part.stream.split(".")[-1]
         for number, (first, last) in enumerate(cut.ranges(stream, len(rows[stream]))):
             span = f"{part.name}_range_{number}"
-            chosen = range_of(stream, first, last) if range_of else written_rows(stream, rows[stream][first:last], COLUMNS[stream], first)
+            chosen = range_of(stream, first, last) if range_of else written_rows(stream, rows[stream][first:last], columns[stream], first)
             ctes += [f"{span} AS ({chosen})", f"{span}_made AS ({part.sql({**names, part.stream: span})})"]
             additions[part.state].append(f"{span}_made")
     for state in plan.states:

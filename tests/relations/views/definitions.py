@@ -72,7 +72,10 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A definition of a view: `result` is `continuous`, `plain`, or the rule that refuses it, with the words of the reason."""
+    """A definition of a view: `result` is `continuous`, `plain`, the rule that refuses it, `text` or `type`, with the words of the reason.
+
+    `text` stands for words that a plan can't hold, `type` for a column that a lake can't hold, which shows when the view is created.
+    """
 
     topic: str
     title: str
@@ -257,6 +260,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "a pivot by PIVOT",
             "SELECT * FROM (SELECT product, status, quantity FROM orders) PIVOT (sum(quantity) FOR status IN ('paid', 'open'))",
+            "text",
+            "PIVOT and UNPIVOT are not supported in views",
         ),
     ),
     *_topic(
@@ -309,10 +314,14 @@ DEFINITIONS: list[Definition] = [
         _view(
             "session windows by key",
             "SELECT user_id, session_window.start AS starts, session_window.end AS ends, count(*) AS n FROM clicks GROUP BY user_id, session_window(at, '10 minutes')",
+            "R2",
+            "sessions of different ranges of a stream would have to be joined",
         ),
         _view(
             "session windows of the whole stream",
             "SELECT session_window(at, '3 minutes').start AS starts, count(*) AS n, max(ms) AS slowest FROM clicks GROUP BY session_window(at, '3 minutes')",
+            "R2",
+            "sessions of different ranges of a stream would have to be joined",
         ),
         _view(
             "the last hour, by the clock",
@@ -334,7 +343,12 @@ DEFINITIONS: list[Definition] = [
             "a moving average of windows",
             "SELECT hour, avg(n) OVER (ORDER BY hour ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS moving FROM (SELECT date_trunc('HOUR', at) AS hour, count(*) AS n FROM orders GROUP BY 1)",
         ),
-        _view("the time between first and last", "SELECT user_id, max(at) - min(at) AS stay FROM clicks GROUP BY user_id"),
+        _view(
+            "the time between first and last",
+            "SELECT user_id, max(at) - min(at) AS stay FROM clicks GROUP BY user_id",
+            "type",
+            'column "stay" has the Spark type interval day to second, which a lake can\'t hold',
+        ),
         _view(
             "the time between, in seconds",
             "SELECT user_id, unix_timestamp(max(at)) - unix_timestamp(min(at)) AS stay FROM clicks GROUP BY user_id",
@@ -342,6 +356,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "windows by arrival",
             "SELECT window(_arrived_at, '1 minute').start AS starts, count(*) AS n FROM clicks GROUP BY window(_arrived_at, '1 minute')",
+            "text",
+            'column "_arrived_at" does not exist',
         ),
     ),
     *_topic(
@@ -415,6 +431,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "an aggregate over the first of each key, by a window",
             "SELECT method, sum(amount) AS s FROM (SELECT *, row_number() OVER (PARTITION BY order_id ORDER BY at, amount) AS place FROM payments) WHERE place = 1 GROUP BY method",
+            "R2",
+            'a window looks at rows of stream "payments" before they are grouped',
         ),
     ),
     *_topic(
@@ -469,6 +487,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "rows beyond the average of their group",
             "SELECT r.sensor, r.temperature FROM readings r JOIN (SELECT sensor, avg(temperature) AS mean FROM readings GROUP BY sensor) m ON r.sensor = m.sensor WHERE r.temperature > m.mean",
+            "R3",
+            'stream "readings" is joined with "the groups of another stream", which changes too, before it is grouped',
         ),
         _view(
             "the count of groups by their size",
@@ -501,6 +521,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "a table kept, with counts",
             "SELECT c.id, count(o.order_id) AS n FROM customers c LEFT JOIN orders o ON o.customer = c.id GROUP BY c.id",
+            "R4",
+            'LEFT JOIN keeps rows of "customers", on its left, for which stream "orders" has no row yet',
         ),
         _view(
             "limits from a table",
@@ -562,6 +584,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "an aggregate over a join of streams",
             "SELECT o.product, sum(p.amount) AS paid FROM orders o JOIN payments p ON p.order_id = o.order_id GROUP BY o.product",
+            "R3",
+            'streams "orders" and "payments" are joined, but stream "orders" must be grouped first, and so must "payments"',
         ),
         _view(
             "a union of streams",
@@ -599,10 +623,14 @@ DEFINITIONS: list[Definition] = [
         _view(
             "the step after each step",
             "SELECT kind, next, count(*) AS n FROM (SELECT kind, lead(kind) OVER (PARTITION BY user_id ORDER BY at, kind) AS next FROM events) GROUP BY kind, next",
+            "R2",
+            'a window looks at rows of stream "events" before they are grouped',
         ),
         _view(
             "a sequence by MATCH_RECOGNIZE",
             "SELECT * FROM events MATCH_RECOGNIZE (PARTITION BY user_id ORDER BY at MEASURES A.at AS began PATTERN (A B) DEFINE A AS kind = 'cart', B AS kind = 'buy')",
+            "text",
+            "unexpected user_id in a query",
         ),
     ),
     *_topic(
@@ -648,6 +676,8 @@ DEFINITIONS: list[Definition] = [
         _view(
             "q4 average price of a category",
             "SELECT category, avg(final) AS average FROM (SELECT a.id, a.category, max(b.price) AS final FROM auction a JOIN bid b ON a.id = b.auction WHERE b.date_time BETWEEN a.date_time AND a.expires GROUP BY a.id, a.category) GROUP BY category",
+            "R3",
+            'streams "auction" and "bid" are joined, but stream "auction" must be grouped first, and so must "bid"',
         ),
         _view(
             "q5 hot items",
@@ -656,10 +686,14 @@ DEFINITIONS: list[Definition] = [
         _view(
             "q6 average price of a seller's last ten",
             "SELECT seller, avg(final) OVER (PARTITION BY seller ORDER BY ended ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) AS average FROM (SELECT a.id, a.seller, max(b.price) AS final, max(b.date_time) AS ended FROM auction a JOIN bid b ON a.id = b.auction AND b.date_time BETWEEN a.date_time AND a.expires GROUP BY a.id, a.seller)",
+            "R3",
+            'streams "auction" and "bid" are joined, but stream "auction" must be grouped first, and so must "bid"',
         ),
         _view(
             "q7 highest bid of a window",
             "SELECT b.auction, b.price, b.bidder, b.date_time FROM bid b JOIN (SELECT window.end AS ends, max(price) AS highest FROM bid GROUP BY window(date_time, '10 seconds')) w ON b.price = w.highest AND b.date_time >= w.ends - INTERVAL 10 SECONDS AND b.date_time < w.ends",
+            "R3",
+            'stream "bid" is joined with "the groups of another stream", which changes too, before it is grouped',
         ),
         _view(
             "q8 monitor new users",
@@ -678,10 +712,14 @@ DEFINITIONS: list[Definition] = [
         _view(
             "q11 sessions of a user",
             "SELECT bidder, count(*) AS n, session_window.start AS starts, session_window.end AS ends FROM bid GROUP BY bidder, session_window(date_time, '10 seconds')",
+            "R2",
+            "sessions of different ranges of a stream would have to be joined",
         ),
         _view(
             "q12 windows by arrival",
             "SELECT bidder, count(*) AS n, window.start AS starts, window.end AS ends FROM bid GROUP BY bidder, window(_arrived_at, '10 seconds')",
+            "text",
+            'column "_arrived_at" does not exist',
         ),
         _view(
             "q13 join with a table",
