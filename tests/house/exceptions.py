@@ -260,7 +260,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/target": ("relations/tables/test_change", "relations/tables/test_copy"),
     "relations/views/declaration": ("orchestration/components/test_apply",),
     "relations/views/explain": ("operators/group/test_split",),
-    "relations/views/figures": ("relations/views/test_maintaining",),
     "relations/views/follow/advance": ("relations/views/test_maintaining", "relations/views/follow/test_shared_states"),
     "relations/views/follow/compaction": ("relations/views/test_maintaining",),
     "relations/views/follow/maintain": ("relations/views/test_maintaining",),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.plan.nodes import Output, outputs
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.ring.arrivals import read_arrived_beyond
 from platform_plugin.lake.values.stall import pinned_text
 from platform_plugin.language.query.plan import NotPlanned
 from platform_plugin.language.query.query import analyse_query
@@ -19,9 +21,12 @@ from platform_plugin.relations.views.read.view import part_tables, split_name, v
 from platform_plugin.relations.views.record import CREATED, FROM, PINNED_TABLES, read_records, result_fields
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.relations import Declaration
     from platform_plugin.lake.catalogue.tables import Snapshot, View
+    from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.views.record import ViewRecord
 
 
@@ -47,6 +52,7 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
         for stream, tail in ranges.items():
             seen = f"up to row {tail.first_row_id - 1}" if tail.first_row_id else "nothing"
             facts[f"consumed of {stream}"] = f"{seen}, {tail.row_count} rows wait and are merged when it is read"
+        facts |= _lag_facts(work, ranges.values())
     except PlatformError as error:
         return facts | {"trouble": str(error)}
     try:
@@ -69,6 +75,16 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
             facts["warning"] = f"{part} has {rows} rows for {covered} consumed rows: {NEARLY_UNGROUPED}"
         facts[part] = f"{rows} rows, {scan.size_bytes} bytes, in {len(scan.files)} files{f' of {table.name}' if internal else ''}"
     return facts
+
+
+def _lag_facts(work: Workspace, ranges: Iterable[Range]) -> dict[str, Any]:
+    """How many rows wait for a view, and for how long the oldest of them has waited."""
+    waiting = [tail for tail in ranges if not tail.is_empty]
+    with work.lake.reading() as connection:
+        arrivals = [read_arrived_beyond(connection, tail.stream.uuid, tail.first_row_id) for tail in waiting]
+    oldest = min((at for at in arrivals if at is not None), default=None)
+    lag = 0.0 if oldest is None else max(0.0, (datetime.now(UTC) - oldest).total_seconds())
+    return {"rows_waiting": sum(tail.row_count for tail in waiting), "lag_seconds": round(lag, 1)}
 
 
 def find_facts(work: Workspace, view: View, declaration: Declaration, snapshot: Snapshot, *, internal: bool) -> dict[str, Any]:
