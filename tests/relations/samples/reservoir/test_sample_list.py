@@ -16,6 +16,13 @@ from platform_plugin.relations.samples.reservoir.sample_list import KnownSamples
 from tests.relations.samples.streams import COLUMNS, ids, rows
 
 
+@pytest.fixture(autouse=True)
+def cache(monkeypatch):
+    """The default budget: these tests are of what is looked at again, and when."""
+    monkeypatch.delenv(BUDGET_VARIABLE, raising=False)
+    set_budget()
+
+
 @pytest.fixture
 def platform(tmp_path):
     with Platform.create(tmp_path / "lake") as made:
@@ -61,9 +68,7 @@ def test_it_looks_again_after_a_while_that_is_the_shortest_of_what_was_asked_for
     assert known.is_stale(base)
 
 
-def test_a_stream_without_samples_is_looked_at_once(platform, monkeypatch):
-    monkeypatch.delenv(BUDGET_VARIABLE, raising=False)
-    set_budget()
+def test_a_stream_without_samples_is_looked_at_once(platform):
     first = known_of_posts(platform)
     assert first.pickers == []
     put(platform, 0, 10)
