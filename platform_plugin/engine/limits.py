@@ -45,6 +45,12 @@ class Limits:
     client_range_bytes: int = _limit(
         128 << 20, decides="the same, by the bytes of the range's files", measured="docs/decisions/two-engines.md, as client_range_rows"
     )
+    sent_range_rows: int = _limit(
+        20_000,
+        decides="the rows of a range of up to so many that Spark has to group travel with the query, in one partition",
+        measured="docs/benchmarks.md (make bench NAME=views_many): 49 views on 8 streams, a hundred rows of each",
+    )
+    sent_range_bytes: int = _limit(1 << 20, decides="the same, by the bytes of files of the range and of each table that is looked up")
     client_tail_rows: int = _limit(
         250_000,
         decides="a read of a view computes up to so many unconsumed rows of each stream in its own process",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from platform_plugin.operators.group.packing import pack
 from platform_plugin.operators.group.sharing import SET
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
@@ -23,14 +22,16 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
-    from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.sharing import SharedPart
 
-_ADAPTIVE = "spark.sql.adaptive.enabled"
+# With adaptive execution each shuffle of each view would be a job of its own.
+_SINGLE_JOB = {"spark.sql.adaptive.enabled": "false"}
+# Few rows are one task's work, and compiling code for them takes longer than they do.
+_FEW_ROWS = {"spark.sql.shuffle.partitions": "1", "spark.sql.codegen.wholeStage": "false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Answer:
     frame: DataFrame
     targets: tuple[StateTarget, ...]
     cached_as: tuple[object, ...] | None = None
+    is_small: bool = False
+    """Whether all that it reads is little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,23 +73,13 @@ class StateTarget:
         return pa.table([answer.column(column) for _, column in part.columns], names=[name for name, _ in part.columns])
 
 
-@contextmanager
-def use_single_job(session: Session) -> Iterator[None]:
-    """Let Spark run a query as one job: with adaptive execution each shuffle of each view would be a job of its own."""
-    session.spark.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        session.spark.conf.unset(_ADAPTIVE)
-
-
 def run_answers(
     work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> tuple[list[tuple[StateTarget, list[DataFile]]], JobMetrics]:
     """Run all queries as one and write each target's rows as files of its table; on an error all files are removed."""
     lake = work.lake
-    with work.session.job():
-        schemas = [_schema(answer) for answer in answers]
+    schemas = _find_schemas(work, answers)
+    settings = _SINGLE_JOB | (_FEW_ROWS if all(answer.is_small for answer in answers) else {})
     names = [schema.names for schema in schemas]
     packed = pack([answer.frame for answer in answers], schemas)
     targets = [_widened(target, schema) for answer, schema in zip(answers, schemas, strict=True) for target in answer.targets]
@@ -104,7 +97,7 @@ def run_answers(
             files[number].append(lake.write(targets[number].table, pa.concat_tables(rows)))
 
     try:
-        with use_single_job(work.session), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
+        with work.session.use_settings(settings), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
             for batch in stream:
                 for place, rows in packed.unpack(batch, names):
                     for number, target in enumerate(answers[place].targets, start=starts[place]):
@@ -156,8 +149,15 @@ def _widened(target: StateTarget, schema: StructType) -> StateTarget:
 _SCHEMAS: Cache[tuple[object, ...], StructType] = Cache("schemas of queries", weigh=lambda schema: 1_000 * len(schema.fields))
 
 
-def _schema(answer: Answer) -> StructType:
-    """The columns of an answer; the same queries over the same relations have the same, so that the server is asked once."""
-    if answer.cached_as is None:
-        return answer.frame.schema
-    return _SCHEMAS.find(answer.cached_as, lambda: answer.frame.schema)
+def _find_schemas(work: Workspace, answers: Sequence[Answer]) -> list[StructType]:
+    """The columns of answers; the same queries over the same relations have the same, so that the server is asked once, and for all."""
+    from platform_plugin.engine.spark.frames.analysis import ask_schemas
+
+    known = [None if answer.cached_as is None else _SCHEMAS.get(answer.cached_as) for answer in answers]
+    missing = [answer for answer, schema in zip(answers, known, strict=True) if schema is None]
+    asked = iter(ask_schemas(work.session, [answer.frame for answer in missing]))
+    schemas = [next(asked) if schema is None else schema for schema in known]
+    for answer, schema in zip(answers, schemas, strict=True):
+        if answer.cached_as is not None:
+            _SCHEMAS.put(answer.cached_as, schema)
+    return schemas

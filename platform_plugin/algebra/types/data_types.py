@@ -208,3 +208,17 @@ def can_widen(old: DataType, new: DataType) -> bool:
             return t >= s and q - t >= p - s
         case _:
             return False
+
+
+_SAME_IN_SPARK = frozenset(
+    ["boolean", "int8", "int16", "int32", "int64", "float32", "float64", "varchar", "date", "timestamp", "timestamptz"]
+)
+
+
+def is_same_in_spark(kind: DataType) -> bool:
+    """Whether Spark has the same type; for the others it has another one, or several.
+
+    >>> is_same_in_spark(Primitive("int32")), is_same_in_spark(Primitive("uuid"))
+    (True, False)
+    """
+    return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind.name in _SAME_IN_SPARK)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.relations import ROW_ID
+from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS, ROW_ID
+from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan
@@ -136,6 +138,24 @@ def rows_of(session: Session, lake: Lake, found: Range, *, columns: Sequence[str
     rows = read_relation(session, lake, found.scan, columns=columns, hidden=True)
     inside = rows if found.is_whole else rows.where((f.col(ROWID) >= found.first_row_id) & (f.col(ROWID) < found.next_row_id))
     return add_hidden_columns(session, lake, found.scan, inside, hidden).drop(*HIDDEN)
+
+
+def send_rows(work: Workspace, found: Range, names: Collection[str], *, hidden: Collection[str] = ()) -> DataFrame | None:
+    """These columns of a small range as a DataFrame of one partition, whose rows travel with the query; None where Spark reads them."""
+    from platform_plugin.engine.spark.frames.scan import arrow_relation
+
+    limits = work.limits
+    types = {field.name: field.type for field in found.stream.fields if field.name in names}
+    if not found.is_whole or found.row_count > limits.sent_range_rows or found.scan.size_bytes > limits.sent_range_bytes:
+        return None
+    if not all(file.is_whole and file.mapping_id is None for file in found.scan.files) or not all(map(is_same_in_spark, types.values())):
+        return None
+    rows = arrow_rows_of(work.lake, found, types, hidden=hidden)
+    types = {field.name: field.type for field in found.stream.fields} | {
+        column.name: column.type for column in HIDDEN_COLUMNS if column.type is not None and column.name in hidden
+    }
+    fields = [Field(name=name, type=types[name]) for name in rows.column_names]
+    return arrow_relation(work.session, fields, rows).coalesce(1) if all(is_same_in_spark(field.type) for field in fields) else None
 
 
 def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str], *, hidden: Collection[str] = ()) -> pa.Table:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
-from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import QueryFailed, RefusedView
@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import SplitPlan
 
-# Spark has other types for the rest of the lake's, or several.
-_CERTAIN = frozenset(
-    Primitive(name)
-    for name in ("boolean", "int8", "int16", "int32", "int64", "float32", "float64", "varchar", "date", "timestamp", "timestamptz")
-)
 _HIDDEN_FIELDS = tuple(Field(name=column.name, type=column.type) for column in HIDDEN_COLUMNS if column.type is not None)
 
 
@@ -101,7 +96,7 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
 def _certain_fields(columns: Sequence[Output]) -> tuple[Field, ...]:
     fields = []
     for column in columns:
-        if column.type is None or not (isinstance(column.type, Decimal) or column.type in _CERTAIN):
+        if column.type is None or not is_same_in_spark(column.type):
             raise NotSupportedByArrow(f"the type of {column.name}")
         fields.append(Field(name=column.name, type=column.type))
     return tuple(fields)
@@ -134,13 +129,22 @@ def ask_columns(
     whole: Callable[[], DataFrame] | None,
 ) -> PartColumns:
     """The same from Spark, which analyses all parts, and the `whole` query, in one request; the part that it refuses is named."""
+    from platform_plugin.engine.spark.frames.analysis import ask_schemas
+
     frames = _part_frames(work, plan, streams, snapshot)
     if is_deferred:
         for stream, part in rows_parts(plan).items():
             frames[part] = rows_of(work.session, work.lake, empty_range(streams[stream], snapshot), hidden=hidden_columns(plan, stream))
-    schemas = _ask_together(work, list(frames.values()), whole)
-    if schemas is None:
-        schemas = _ask_each(work, name, list(frames.values()))
+    # The query itself is looked at as well; the caller does that again, where it is what Spark refuses.
+    asked = [*frames.values(), *([] if whole is None else [whole()])]
+    try:
+        schemas = ask_schemas(work.session, asked)[: len(frames)]
+    except QueryFailed as error:
+        raise RefusedView(
+            f'view "{name}" can\'t be maintained: Spark refuses what it is split into',
+            detail="\n".join(filter(None, (error.message, error.detail))),
+            hint="write the sub-queries of its conditions as joins in FROM, or read the query with a plain SELECT",
+        ) from error
     return PartColumns(fields=dict(zip(frames, map(_fields_of, schemas), strict=True)), frames=frames)
 
 
@@ -148,34 +152,6 @@ def _fields_of(schema: StructType) -> tuple[Field, ...]:
     from platform_plugin.engine.spark.frames.schema import from_spark_type
 
     return tuple(Field(name=found.name, type=from_spark_type(found.dataType, column=found.name)) for found in schema.fields)
-
-
-def _ask_together(work: Workspace, frames: Sequence[DataFrame], whole: Callable[[], DataFrame] | None) -> list[StructType] | None:
-    """The schemas of queries from one analysis, of a join that never runs; None if Spark refuses one of them."""
-    from platform_plugin.engine.spark.frames.scan import query_relations
-
-    asked = [*frames, *([] if whole is None else [whole()])]
-    names = [new_name() for _ in asked]
-    parts = [f"(SELECT struct(*) AS part_{number} FROM {name})" for number, name in enumerate(names)]
-    joined = query_relations(work.session, f"SELECT * FROM {' CROSS JOIN '.join(parts)}", dict(zip(names, asked, strict=True)))
-    try:
-        with work.session.job():
-            return [cast("StructType", part.dataType) for part in joined.schema.fields[: len(frames)]]
-    except QueryFailed:
-        return None
-
-
-def _ask_each(work: Workspace, name: Name, frames: Sequence[DataFrame]) -> list[StructType]:
-    try:
-        with work.session.job():
-            return [frame.schema for frame in frames]
-    except QueryFailed as error:
-        # The caller looks at the query itself; if Spark takes that, it is what became of it.
-        raise RefusedView(
-            f'view "{name}" can\'t be maintained: Spark refuses what it is split into',
-            detail="\n".join(filter(None, (error.message, error.detail))),
-            hint="write the sub-queries of its conditions as joins in FROM, or read the query with a plain SELECT",
-        ) from error
 
 
 def _part_frames(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snapshot: Snapshot) -> dict[str, DataFrame]:

@@ -68,6 +68,7 @@ class Session:
         self.limits = Limits()
         """Those of the workspace that the session belongs to."""
         self.endpoint = channel.target
+        self._settings: dict[str, str] = {}
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
         self._insistence = Insistence(self)
@@ -101,6 +102,20 @@ class Session:
     def lost(self) -> bool:
         """Whether the server is known to be gone; this asks nobody, and is never known of an endpoint."""
         return self._watch is not None and self._watch.is_broken
+
+    @contextmanager
+    def use_settings(self, values: Mapping[str, str]) -> Iterator[None]:
+        """Let Spark work with other settings inside the block; afterwards they are as the server gave them to the session."""
+        conf = self._connect.conf
+        for name in values:
+            if name not in self._settings:
+                # To unset a setting gives Spark's default, not the server's value.
+                self._settings[name] = conf.get(name) or ""
+        conf._set_all(dict(values), silent=True)
+        try:
+            yield
+        finally:
+            conf._set_all({name: self._settings[name] for name in values}, silent=True)
 
     @contextmanager
     def job(self, *tags: str, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Iterator[Job]:

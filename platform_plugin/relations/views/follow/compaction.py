@@ -110,4 +110,4 @@ def compaction(work: Workspace, additions: Additions) -> Answer:
     if additions.state is not None:
         name = new_name()
         frame = query_relations(work.session, additions.state.merge_sql(name), {name: frame})
-    return Answer(frame=frame, targets=(additions.target,))
+    return Answer(frame=frame, targets=(additions.target,), is_small=additions.scan.size_bytes <= work.limits.sent_range_bytes)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.plan.traversal import columns_in
 from platform_plugin.cache import Cache
+from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
-from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of
+from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of, send_rows
 from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
 
 if TYPE_CHECKING:
@@ -56,7 +58,8 @@ def range_queries(
     from platform_plugin.engine.spark.frames.scan import query_relations
 
     tail = views[0].ranges[stream]
-    answers = [_stored_rows(work, stream, view) for view in views if view.is_deferred]
+    is_small = tail.row_count <= work.limits.sent_range_rows and tail.scan.size_bytes <= work.limits.sent_range_bytes
+    answers = [_stored_rows(work, stream, view, is_small=is_small) for view in views if view.is_deferred]
     views = [view for view in views if not view.is_deferred]
     if not views:
         return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, hidden=ROW_IDS)) for guest in guests]
@@ -71,10 +74,12 @@ def range_queries(
     # Which queries views share depends on nothing but their plans, so it is found out once.
     once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.uuid) for view in views)))
     shared = _PASSES.find(once, lambda: plan_sharing(parts, stream))
-    rows: DataFrame | None = None
-    if len(shared.queries) + len(guests) > 1:
+    hidden = (ROW_IDS if guests else frozenset()).union(*(query.hidden for query in shared.queries))
+    used = {column.name for query in shared.queries for column in columns_in(query.query)}
+    rows = None if guests else send_rows(work, tail, used, hidden=hidden)
+    is_small = rows is not None and _look_up_little(work, snapshot, views)
+    if rows is None and len(shared.queries) + len(guests) > 1:
         # Decoded once and kept until the run has ended.
-        hidden = (ROW_IDS if guests else frozenset()).union(*(query.hidden for query in shared.queries))
         rows = rows_of(work.session, work.lake, tail, hidden=hidden).persist()
         cached.append(rows)
     for number, query in enumerate(shared.queries):
@@ -83,14 +88,26 @@ def range_queries(
         frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, hidden=query.hidden)
         targets = tuple(StateTarget(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
         known = (*once, number)
-        answers.append(Answer(frame=query_relations(work.session, query.sql(names), frames), targets=targets, cached_as=known))
+        frame = query_relations(work.session, query.sql(names), frames)
+        answers.append(Answer(frame=frame, targets=targets, cached_as=known, is_small=is_small))
     if rows is not None:
         answers += [guest.answer(work, rows) for guest in guests]
     return answers
 
 
-def _stored_rows(work: Workspace, stream: str, view: ViewTask) -> Answer:
+def _look_up_little(work: Workspace, snapshot: Snapshot, views: Sequence[ViewTask]) -> bool:
+    """Whether the tables that views look up are small, too."""
+    tables = {view.tables[part].uuid: view.tables[part] for view in views for part in view.statics}
+    if any(table.id is None for table in tables.values()):
+        return False  # a table that the commit of this run creates
+    with work.lake.reading() as connection:
+        sizes = read_file_sizes(connection, list(tables.values()), snapshot)
+    return all(sum(found) <= work.limits.sent_range_bytes for found in sizes.values())
+
+
+def _stored_rows(work: Workspace, stream: str, view: ViewTask, *, is_small: bool) -> Answer:
     """The rows of a range as a deferred view keeps them."""
     table = view.tables[rows_parts(view.plan)[stream]]
     rows = rows_of(work.session, work.lake, view.ranges[stream], hidden=hidden_columns(view.plan, stream))
-    return Answer(frame=rows.select([field.name for field in table.fields]), targets=(StateTarget(table=table),))
+    frame = rows.select([field.name for field in table.fields])
+    return Answer(frame=frame, targets=(StateTarget(table=table),), is_small=is_small)
