@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
+from platform_plugin.algebra.predicates.conditions import ALWAYS
 from platform_plugin.cache import Cache, set_budget
 from platform_plugin.errors import ObjectExists, SnapshotExpired, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.algebra.predicates.conditions import Condition
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read.scan import TableScan
 
@@ -311,7 +312,7 @@ class Lake:
         """Read the footers of files that Spark or another program wrote below the data folder."""
         return files.read_data_files(self.storage, table, paths)
 
-    def scan(self, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> TableScan:
+    def scan(self, table: Table, snapshot: Snapshot, *, where: Condition = ALWAYS) -> TableScan:
         """The files, deletes and inlined rows that hold a table's rows at a snapshot, without files that can't match `where`."""
         with self.reading() as connection:
             known = table if table.id is not None else self.find_table(connection, table.name, snapshot)
@@ -323,7 +324,7 @@ class Lake:
         *,
         snapshot: Snapshot | None = None,
         columns: Sequence[str] | None = None,
-        where: Sequence[Predicate] = (),
+        where: Condition = ALWAYS,
     ) -> pa.Table:
         """A table's rows as Arrow, without Spark; `where` is applied to the rows, not only to the files."""
         with self.reading() as connection:

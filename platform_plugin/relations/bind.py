@@ -18,6 +18,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.relations import read_streams
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.language.query.plan import NotPlanned, apply_sizes, plan_query, relation_name
+from platform_plugin.language.query.pruning import ALL_ROWS, BoundFormula
 from platform_plugin.language.query.query import analyse_expression, analyse_query
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, locate_offset
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.plan.placed import PlacedText
-    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.algebra.rules.rule import PlannedQuery
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
@@ -122,7 +122,7 @@ def bind_rows(
     text, parts = "", []
     bound: dict[str, Any] = {}
     placed: list[Any] = []
-    predicates: tuple[Predicate, ...] = ()
+    formula = ALL_ROWS
     for piece in pieces:
         if isinstance(piece, str):
             text += piece
@@ -134,7 +134,7 @@ def bind_rows(
         bound |= {parameter.name: value for parameter, value in zip(inside, values, strict=True) if parameter.name is not None}
         placed += values if isinstance(arguments, tuple) else ()
         if piece is where:
-            predicates = _selecting_predicates(Resolver(work, snapshot, own), name, alias, piece, own)
+            formula = _selecting_formula(Resolver(work, snapshot, own), name, alias, piece, own)
         names = {reference: new_name() for reference in expression.relations}
         frames |= {
             names[reference]: read_reference(reading, reference, Resolver(work, snapshot, own), ReadRequest()).frame
@@ -143,20 +143,18 @@ def bind_rows(
         rendered = expression.render(names)
         parts.append((len(text), rendered))
         text += rendered.text
-    scan = work.lake.scan(table, snapshot, where=predicates)
+    scan = work.lake.scan(table, snapshot, where=formula.condition(table.fields))
     frames[target] = read_relation(work.session, work.lake, scan, hidden=True)
     frame = query_relations(work.session, text, frames, bound or tuple(placed))
     return ComposedQuery(frame=frame, text=text, scan=scan, _parts=tuple(parts))
 
 
-def _selecting_predicates(
-    resolver: Resolver, name: WrittenName, alias: str | None, where: Span, arguments: Arguments
-) -> tuple[Predicate, ...]:
-    """Predicates on the rows of a table that a condition selects."""
+def _selecting_formula(resolver: Resolver, name: WrittenName, alias: str | None, where: Span, arguments: Arguments) -> BoundFormula:
+    """What is true of the rows of a table that a condition selects."""
     called = "" if alias is None else f" AS {quote_identifier(alias)}"
     query = analyse_query(f"SELECT 1 FROM {name_text(name)}{called} WHERE ({where.text})")
     plan = find_query_plan(resolver.work, query, resolver.snapshot, resolver)
-    return plan.predicates_of(query.relations[0], arguments)
+    return plan.formula_of(query.relations[0], arguments)
 
 
 _PLANS: Cache[tuple[object, ...], QueryPlan] = Cache("plans of queries", weigh=lambda _: 20_000)
@@ -258,7 +256,7 @@ def bind_part(
 def _request(plan: QueryPlan, query: Query, reference: Reference, arguments: Arguments, within: tuple[Name, ...]) -> ReadRequest:
     return ReadRequest(
         columns=plan.columns_of(query, reference),
-        predicates=plan.predicates_of(reference, arguments),
+        formula=plan.formula_of(reference, arguments),
         staleness=_staleness(reference, arguments),
         within=within,
     )

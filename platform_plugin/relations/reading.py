@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.algebra.rules.rule import ScanSize
+from platform_plugin.language.query.pruning import ALL_ROWS, BoundFormula
 from platform_plugin.relations.follow.arrivals import read_with_arrivals, wants_arrivals
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View
@@ -54,8 +54,8 @@ class ReadRequest:
 
     columns: frozenset[str] | None = None
     """At least the columns that are used, in lower case; None for all."""
-    predicates: tuple[Predicate, ...] = ()
-    """Predicates that every row the query can use satisfies."""
+    formula: BoundFormula = ALL_ROWS
+    """What is true of every row that the query can use."""
     staleness: timedelta | None = None
     """How far the rows may be behind."""
     within: tuple[Name, ...] = ()
@@ -76,7 +76,7 @@ def read_table(reading: ReadContext, table: Table, snapshot: Snapshot, need: Rea
 
     lake, columns = reading.work.lake, None if need.columns is None else sorted(need.columns)
     hidden = columns is not None and wants_arrivals(lake, table, columns)
-    scan = lake.scan(table, snapshot, where=need.predicates)
+    scan = lake.scan(table, snapshot, where=need.formula.condition(table.fields))
     reading.count(table, scan)
     size = ScanSize(scan.size_bytes, is_stream=str(table.uuid) in (reading.streams or ()))
     if hidden and columns is not None:

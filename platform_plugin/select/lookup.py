@@ -16,7 +16,6 @@ from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.cache import Cache
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.lake.read.read import COMPARE
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.leaves import read_constant
 from platform_plugin.language.text.values import Literal, Parameter
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
 _WHOLE = frozenset({"int8", "int16", "int32", "int64"})
 # The types that mean the same to Arrow and to Spark, value for value and as columns of a result.
 _SAME = _WHOLE | {"boolean", "varchar", "date", "float32", "float64", "timestamp"}
+
+_COMPARE = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +212,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[LookupCondition
             case "in":
                 found = pc.is_in(column, pa.array(condition.value, column.type))
             case op:
-                found = COMPARE[op](column, pa.scalar(condition.value, column.type))
+                found = _COMPARE[op](column, pa.scalar(condition.value, column.type))
         mask = found if mask is None else pc.and_(mask, found)
     rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])
     if mask is not None:

@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
 from platform_plugin.lake.read.deletes import write_replacing_deletes
 
 if TYPE_CHECKING:
@@ -99,26 +98,26 @@ def kept(lake: Lake) -> list[Snapshot]:
     return [lake.snapshot(record.id) for record in lake.commits()]
 
 
-def passes(value: Any, predicate: Predicate) -> bool:
-    """A predicate in plain Python, as Arrow has it: NULL passes only IS NULL, NaN passes only !=."""
-    match predicate:
-        case IsNull():
+def passes(value: Any, op: str, other: Any = None) -> bool:
+    """A comparison in plain Python, as SQL has it: NULL passes only IS NULL, NaN equals itself and is larger than all else."""
+    match op:
+        case "is null":
             return value is None
-        case IsNotNull():
+        case "is not null":
             return value is not None
-        case OneOf(values=values):
-            return value is not None and any(other is not None and value == other for other in values)
-        case Comparison(op=op, value=other):
-            if value is None:
-                return False
-            return {
-                "=": lambda: value == other,
-                "!=": lambda: value != other,
-                "<": lambda: value < other,
-                "<=": lambda: value <= other,
-                ">": lambda: value > other,
-                ">=": lambda: value >= other,
-            }[op]()
+        case "in":
+            return any(passes(value, "=", one) for one in other)
+    if value is None or other is None:
+        return False
+    left, right = ((each != each, 0 if each != each else each) for each in (value, other))  # noqa: PLR0124
+    return {
+        "=": left == right,
+        "<>": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[op]
 
 
 def append(lake: Lake, table: Table, *batches: pa.Table) -> Snapshot:

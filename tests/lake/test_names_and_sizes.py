@@ -9,7 +9,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.plan.predicates import Comparison
+from platform_plugin.algebra.predicates.conditions import compare
 from platform_plugin.errors import InvalidValue, ObjectExists
 from tests.lake.hundred_rows import ROWS, append_rows
 
@@ -43,7 +43,7 @@ def test_any_name_can_be_given_to_anything(lake):
             table = commit.create_table((name, name), lake.columns_of(rows), comment=name)
             commit.append(table, [lake.write(table, rows)])
         assert lake.read((name, name)).equals(rows)
-        assert lake.read((name, name), columns=[name], where=[Comparison(name, "=", 1)]).num_rows == 1
+        assert lake.read((name, name), columns=[name], where=compare(name, "=", 1)).num_rows == 1
         assert lake.table((name, name)).comment == name
         assert lake.commits()[-1].message == name
     for path, _ in lake.storage.listing():
@@ -122,7 +122,7 @@ def test_ten_thousand_columns(lake):
     timed("append", lambda: append_rows(lake, rows))
     timed("append again", lambda: append_rows(lake, rows))
     assert timed("read", lambda: lake.read("t")).num_rows == 4
-    assert timed("prune", lambda: lake.read("t", columns=["c7"], where=[Comparison("c7", "=", 7)])).num_rows == 2
+    assert timed("prune", lambda: lake.read("t", columns=["c7"], where=compare("c7", "=", 7))).num_rows == 2
     timed("merge", lambda: lake.merge("t"))
     assert lake.read("t").num_rows == 4
     print(steps)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 
-from platform_plugin.algebra.plan.predicates import Comparison
+from platform_plugin.algebra.predicates.conditions import compare
 from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.lake import Lake
@@ -45,7 +45,7 @@ def test_a_lake_in_a_bucket_is_written_and_read(url, s3_bucket):
             table = commit.create_table("t", lake.columns_of(numbers(0, 1)))
             commit.append(table, [lake.write(table, numbers(0, 10)), lake.write(table, numbers(10, 20))])
         assert sorted(lake.read("t").column("id").to_pylist()) == list(range(20))
-        assert lake.read("t", where=[Comparison("id", ">", 17)]).num_rows == 2
+        assert lake.read("t", where=compare("id", ">", 17)).num_rows == 2
         assert lake.storage.root == f"{s3_bucket}/lake/"
 
 

@@ -65,6 +65,8 @@ class Opaque:
 
 
 Formula = ColumnTest | AllOf | AnyOf | Opaque
+TRUE = AllOf(())
+FALSE = AnyOf(())
 
 
 def describe(

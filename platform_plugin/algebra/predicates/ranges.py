@@ -165,9 +165,14 @@ class Domain:
         end = _END if high is None else _cut(high, 1)
         return bool(_sweep(self.cuts, (begin, end), 2))
 
-    def hull(self) -> Domain:
-        """One interval round all its values."""
-        return Domain((self.cuts[0], self.cuts[-1]), self.null) if len(self.cuts) > 2 else self
+    def widened(self, count: int) -> Domain:
+        """The same with at most so many intervals: of more of them, several that follow each other become the one round them."""
+        size = -(-len(self.cuts) // 2 // count)
+        if size <= 1:
+            return self
+        pairs = list(self._pairs())
+        groups = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+        return Domain(tuple(cut for group in groups for cut in (group[0][0], group[-1][1])), self.null)
 
     def __str__(self) -> str:
         texts = [_text(interval) for interval in self.intervals]
@@ -222,6 +227,17 @@ def points(values: Iterable[Any], *, null: bool = False) -> Domain:
             cuts.append(begin)
         cuts.append(begins[begin])
     return Domain(tuple(cuts), null or None in values)
+
+
+def join_intervals(intervals: Iterable[Interval], *, null: bool = False) -> Domain:
+    """The domain of intervals in ascending order, none of which touches the next; those without a value are left out."""
+    cuts: list[Cut] = []
+    for interval in intervals:
+        begin = _START if interval.low is None else _cut(interval.low, int(not interval.low_closed))
+        end = _END if interval.high is None else _cut(interval.high, int(interval.high_closed))
+        if begin < end:
+            cuts += (begin, end)
+    return Domain(tuple(cuts), null)
 
 
 def below(value: Any, *, closed: bool) -> Domain:

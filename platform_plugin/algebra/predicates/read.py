@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from platform_plugin.algebra.predicates.conditions import ALWAYS, Condition
-from platform_plugin.algebra.predicates.formulas import AllOf, AnyOf, ColumnTest, Opaque, describe
+from platform_plugin.algebra.predicates.formulas import FALSE, TRUE, AllOf, AnyOf, ColumnTest, Opaque, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,9 +97,9 @@ class _Reader:
                 formulas = tuple(self.read(part, truth=truth) for part in _flatten(node, type(node)))
                 return AllOf(formulas) if isinstance(node, exp.And) == truth else AnyOf(formulas)
             case exp.Boolean():
-                return AllOf(()) if bool(node.this) == truth else AnyOf(())
+                return TRUE if bool(node.this) == truth else FALSE
             case exp.Null():
-                return AnyOf(())
+                return FALSE
             case exp.Between() if not node.args.get("symmetric"):
                 ends = (
                     self._compare(node.this, ">=" if truth else "<", node.args["low"]),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from platform_plugin.algebra.plan.nodes import Query
-    from platform_plugin.algebra.plan.predicates import Operator
     from platform_plugin.algebra.rules.rule import Phase, PlannedQuery, RuleFacts
 
 
@@ -24,7 +23,7 @@ class LookupCondition:
     """`column op value`; for `in` the value is a tuple, for `null` and `not null` there is none. A value is a constant of the text."""
 
     column: str
-    op: Operator | str
+    op: str
     value: Any = None
 
 

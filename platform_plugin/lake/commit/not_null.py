@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.predicates import IsNull
+from platform_plugin.algebra.predicates.conditions import is_null
 from platform_plugin.errors import InvalidValue, NullRefused
 from platform_plugin.lake.commit.column_operations import ChangeColumn
 from platform_plugin.lake.read.inlined import read_inlined
@@ -29,7 +29,7 @@ class SetNotNull:
     def apply(self, w: Writer) -> None:
         w.table_id(self.table)
         if self.table.id is not None:
-            scan = read_scan(w.connection, self.table, w.head, where=[IsNull(self.column)])
+            scan = read_scan(w.connection, self.table, w.head, where=is_null(self.column))
             if any(file.id not in self.looked_at for file in scan.files):
                 raise w.conflict(f'rows came to table "{self.table.name}" that may hold NULL in column "{self.column}"')
             fields = [field for field in self.table.fields if field.name.lower() == self.column.lower()]
@@ -49,7 +49,7 @@ def prepare_not_null(lake: Lake, table: Table, column: str, base: Snapshot) -> S
         raise InvalidValue(
             f'column "{field.name}" of type {field.type} can\'t be made NOT NULL', hint="declare it when the table is created"
         )
-    where = [IsNull(field.name)]
+    where = is_null(field.name)
     scan = lake.scan(table, base, where=where)
     found = sum(rows.num_rows for rows in iter_rows(lake, replace(scan, inlined=()), columns=[field.name], where=where))
     if found:

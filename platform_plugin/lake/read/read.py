@@ -10,19 +10,19 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
-from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf, Predicate
+from platform_plugin.algebra.predicates.conditions import ALWAYS
 from platform_plugin.cache import Cache
-from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
+from platform_plugin.errors import StorageError, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.files.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.files.files import OWN_NAME, ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.files.pages import read_pages, take_rows
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.matching import match_rows
 from platform_plugin.lake.read.missing import explain_missing
 from platform_plugin.lake.values.defaults import constant_column
 from platform_plugin.lake.values.types import FIELD_ID, arrow_field, arrow_schema
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
+    from platform_plugin.algebra.predicates.conditions import Condition
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
@@ -41,23 +42,23 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _THREADS = min(8, os.cpu_count() or 1)
 
 
-def read_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> pa.Table:
-    """All rows of a scan that pass the filter, in the order of row ids."""
+def read_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Condition = ALWAYS) -> pa.Table:
+    """All rows of a scan that are in the description of a condition, in the order of row ids."""
     wanted = _fields(scan.table, columns)
     tables = list(iter_rows(lake, scan, columns=columns, where=where))
     # An `empty_table` can't be made where a UUID is inside of another value.
     return pa.concat_tables(tables) if tables else pa.Table.from_batches([], schema=arrow_schema(wanted))
 
 
-def iter_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Sequence[Predicate] = ()) -> Iterator[pa.Table]:
+def iter_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Condition = ALWAYS) -> Iterator[pa.Table]:
     """The same by file; a few files are read ahead."""
     wanted = _fields(scan.table, columns)
-    tested = _fields(scan.table, [predicate.column for predicate in where])
+    tested = _fields(scan.table, where.columns)
     fields = tuple(dict.fromkeys((*wanted, *tested)))
 
     def load(file: FileScan) -> pa.Table:
         rows, _ = read_file(lake, scan.table, file, scan.snapshot, fields=fields)
-        return _chosen(rows, where).select([field.name for field in wanted])
+        return match_rows(rows, fields, where).select([field.name for field in wanted])
 
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         ahead: list[Any] = []
@@ -71,7 +72,7 @@ def iter_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = No
         with lake.reading() as connection:
             for inlined in scan.inlined:
                 rows, _, _ = read_inlined(connection, inlined, scan.table, scan.snapshot, fields=fields)
-                yield _chosen(rows, where).select([field.name for field in wanted])
+                yield match_rows(rows, fields, where).select([field.name for field in wanted])
 
 
 def _fields(table: Table, columns: Sequence[str] | None) -> tuple[Field, ...]:
@@ -341,62 +342,3 @@ def _mapped(schema: pa.Schema, mapping: dict[tuple[int | None, str], tuple[int, 
         return pa.field(field.name, kind, field.nullable, metadata)
 
     return pa.schema([named(field, None) for field in schema])
-
-
-def _chosen(rows: pa.Table, where: Sequence[Predicate]) -> pa.Table:
-    for predicate in where:
-        name = next(name for name in rows.column_names if name.lower() == predicate.column.lower())
-        rows = rows.filter(match_predicate(rows.column(name), predicate))
-    return rows
-
-
-COMPARE = {
-    "=": pc.equal,
-    "!=": pc.not_equal,
-    "<": pc.less,
-    "<=": pc.less_equal,
-    ">": pc.greater,
-    ">=": pc.greater_equal,
-}
-"""Arrow's functions by the operators of predicates."""
-
-
-def _holds(kind: pa.DataType, value: int) -> bool:
-    width: int = kind.bit_width
-    low = 0 if pa.types.is_unsigned_integer(kind) else -(1 << (width - 1))
-    return low <= value < low + (1 << width)
-
-
-def _constant(kind: pa.DataType, value: Any) -> pa.Scalar:
-    """The constant in the column's type where that changes nothing: Arrow takes every Python integer for a signed one."""
-    same = isinstance(value, int) and not isinstance(value, bool) and pa.types.is_integer(kind)
-    return pa.scalar(value, kind) if same else pa.scalar(value)
-
-
-def _is_one_of(column: pa.ChunkedArray, values: list[Any]) -> pa.ChunkedArray:
-    if pa.types.is_floating(column.type):
-        # Arrow compares bit by bit here: the two zeros would differ, and NaN would equal itself.
-        exact = [float(value) for value in values if value == value]  # noqa: PLR0124
-        return pc.is_in(column.cast(pa.float64()), pa.array([*exact, *(-value for value in exact if not value)], pa.float64()))
-    if pa.types.is_integer(column.type):
-        values = [value for value in values if not isinstance(value, int) or _holds(column.type, value)]
-    return pc.is_in(column, pa.array(values, column.type))
-
-
-def match_predicate(column: pa.ChunkedArray, predicate: Predicate) -> pa.ChunkedArray:
-    """Which values of a column satisfy a predicate; NULL satisfies only IS NULL."""
-    try:
-        match predicate:
-            case IsNull():
-                return column.is_null()
-            case IsNotNull():
-                return column.is_valid()
-            case Comparison(op=op, value=int(value)) if pa.types.is_integer(column.type) and not _holds(column.type, value):
-                above = op in ("<", "<=") if value > 0 else op in (">", ">=")
-                return pc.and_(column.is_valid(), pa.scalar(above or op == "!="))
-            case Comparison(op=op, value=value):
-                return COMPARE[op](column, _constant(column.type, value))
-            case OneOf(values=values):
-                return _is_one_of(column, [value for value in values if value is not None])
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise InvalidValue(f'column "{predicate.column}" can\'t be compared with that value', detail=str(error).splitlines()[0]) from error

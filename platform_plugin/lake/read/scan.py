@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
+from platform_plugin.algebra.predicates.conditions import ALWAYS
 from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.algebra.plan.predicates import Predicate
+    from platform_plugin.algebra.predicates.conditions import Condition
 
 
 DELETE_FORMATS = ("parquet", "puffin")
@@ -98,8 +99,8 @@ class TableScan:
         return sum(file.size_bytes for file in self.files)
 
 
-def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Sequence[Predicate] = ()) -> TableScan:
-    """The scan of a table at a snapshot, without files in which no row can satisfy the filter."""
+def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Condition = ALWAYS) -> TableScan:
+    """The scan of a table at a snapshot, without files in which no row can be within a condition."""
     if read_snapshot(connection, id=snapshot.id) is None:
         raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
     table_id = _id(table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidStatement, PlatformError, UnknownObject
 from platform_plugin.language.query.needs import mentioned_columns
-from platform_plugin.language.query.pruning import bind_predicates, read_predicates
+from platform_plugin.language.query.pruning import ALL_ROWS, BoundFormula, read_conditions
 from platform_plugin.language.query.query import analyse_query
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from sqlglot import exp
 
-    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.algebra.plan.relations import RelationFacts
     from platform_plugin.algebra.rules.rule import Firing, PlannedQuery, ScanSize
     from platform_plugin.language.query.query import Query
@@ -42,12 +41,10 @@ class QueryPlan:
             return mentioned_columns(query.tree)
         return self.planned.columns.get(relation_name(reference))
 
-    def predicates_of(self, reference: Reference, arguments: Mapping[str, object] | Sequence[object]) -> tuple[Predicate, ...]:
-        """Predicates that every row that the query can use satisfies."""
-        if self.planned is None:
-            return ()
-        conditions = self.planned.conditions.get(relation_name(reference), ())
-        return bind_predicates(read_predicates(conditions, _column_name), arguments) if conditions else ()
+    def formula_of(self, reference: Reference, arguments: Mapping[str, object] | Sequence[object]) -> BoundFormula:
+        """What is true of every row of a relation that the query can use."""
+        conditions = () if self.planned is None else self.planned.conditions.get(relation_name(reference), ())
+        return BoundFormula(read_conditions(conditions, _column_name), arguments) if conditions else ALL_ROWS
 
 
 def relation_name(reference: Reference) -> str:
@@ -124,7 +121,7 @@ def _column_name(node: exp.Expr) -> str | None:
     from platform_plugin.algebra.plan.traversal import column_of
 
     column = column_of(node)
-    return None if column is None else column.name
+    return None if column is None else column.name.lower()
 
 
 def _needs_plan(tree: exp.Expr) -> bool:

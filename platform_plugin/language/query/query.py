@@ -65,7 +65,7 @@ class Query:
 class Expression:
     """A condition or a new value over the rows of one relation: `target` says what it needs of them, `relations` what else it reads.
 
-    The predicates of `target` hold only where the expression is a condition.
+    The formula of `target` holds only where the expression is a condition.
     """
 
     span: Span
@@ -121,8 +121,8 @@ def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = 
 
     >>> from platform_plugin.language.text.names import WrittenName
     >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", WrittenName(parts=("shop", "users")))
-    >>> found.target.filter(), [str(reference.name) for reference in found.relations]
-    ((Comparison(column='id', op='=', value=1),), ['old'])
+    >>> found.target.formula.formulas[0].column, [str(reference.name) for reference in found.relations]
+    ('id', ['old'])
     >>> found.render({found.relations[0]: "v1"}).text
     'users.id = 1 AND rate > (SELECT max(rate) FROM `v1` AS `old`)'
     """

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from platform_plugin.algebra.plan.predicates import Predicate
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.read.scan import TableScan
+    from platform_plugin.language.query.pruning import BoundFormula
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.samples.draw.blocks import BlockDesign
     from platform_plugin.relations.samples.draw.pieces import Pieces
@@ -104,7 +104,7 @@ def read_drawn(work: Workspace, drawn: DrawnRows) -> DrawnRows:
 
 
 def find_source(
-    work: Workspace, reference: Reference, snapshot: Snapshot, columns: frozenset[str] | None, predicates: Sequence[Predicate]
+    work: Workspace, reference: Reference, snapshot: Snapshot, columns: frozenset[str] | None, formula: BoundFormula
 ) -> PopulationSource:
     """The source for a relation's rows, without files that can't hold rows of the query; a view needs a stored sample."""
     lake = work.lake
@@ -135,7 +135,7 @@ def find_source(
     if isinstance(relation, View):
         raise TypeError(relation)
     fields = _asked_of(relation.fields, columns)
-    pieces = read_pieces(lake, lake.scan(relation, snapshot, where=predicates))
+    pieces = read_pieces(lake, lake.scan(relation, snapshot, where=formula.condition(relation.fields)))
     return PopulationSource(name=name, fields=fields, pieces=pieces, fixed=_find_kept(work, relation, fields, columns, snapshot))
 
 

@@ -75,8 +75,12 @@ def test_intervals_and_values_give_the_set_back(domain):
         assert points(domain.values, null=domain.null) == domain
     else:
         assert any(not interval.is_point for interval in domain.intervals)
-    assert domain.hull().covers(domain)
-    assert len(domain.hull().intervals) <= 1
+    for count in (1, 2, 3):
+        wide = domain.widened(count)
+        assert wide.covers(domain)
+        assert len(wide.intervals) <= count
+        assert wide == domain or len(domain.intervals) > count
+        assert domain.without_null().is_empty or wide.intervals[0][0:3:2] == domain.intervals[0][0:3:2]
 
 
 @given(domains, st.lists(st.sampled_from(SAMPLES).filter(lambda value: not isinstance(value, (str, bool))), min_size=1))

@@ -36,6 +36,8 @@ TEXT_MOMENTS = ["2026-01-01", "2026-01-01 00:00:00.000001", "2025-12-31T23:00", 
 NUMBERS = [0, 1, 2, -1, Number("0.1"), Number("1.5"), Number("1.00"), 0.0, -0.0, 0.1, 1.5, 2.0, math.nan, math.inf, -math.inf]
 BIG = [2**53 + 1, 2**53, -(2**53) - 1, float(2**53), float(2**53 + 2), Number(2**53 + 1) + Number("0.5")]
 DIGITS = [Number("0.1000000000000000055"), 0.1 + 2**-56, Number("0.3"), 0.3, single(0.1), 0.2]
+# To DuckDB a decimal beside a float is a float of single precision.
+SINGLES = [value for value in NUMBERS + DIGITS if isinstance(value, float) or value == single(value)]
 TEXTS = ["", "a", "A", "ab", "abc", "b", "é", "\U0001f986", "\uffff", "a%", "a_", "\ue000"]
 PATTERNS = ["%", "a%", "ab%", "a_", "a%c", "", "a", "_", r"a\%", r"a\_%", "%b", "\ud7ff%", "\U0001f986%"]
 
@@ -43,7 +45,7 @@ PATTERNS = ["%", "a%", "ab%", "a_", "a%c", "", "a", "_", r"a\%", r"a\_%", "%b", 
 COLUMNS = {
     "i": (Primitive("int64"), pa.int64(), [0, 1, 2, -1, 2**53, 2**53 + 1, -(2**53) - 1], NUMBERS + BIG),
     "f": (Primitive("float64"), pa.float64(), [0.0, -0.0, 0.1, 1.5, math.nan, math.inf, -math.inf, 2.0**53, 0.3], NUMBERS + BIG + DIGITS),
-    "g": (Primitive("float32"), pa.float32(), [0.0, -0.0, 0.1, 1.5, math.nan, math.inf, 16777216.0], NUMBERS + DIGITS),
+    "g": (Primitive("float32"), pa.float32(), [0.0, -0.0, 0.1, 1.5, math.nan, math.inf, 16777216.0], SINGLES),
     "n": (
         Decimal(precision=18, scale=17),
         pa.decimal128(18, 17),
@@ -188,6 +190,8 @@ def type_of(column):
 def duck():
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
+        # DuckDB 1.5's optimiser loses NULLs of `x = 0 OR x IS DISTINCT FROM 0`.
+        connection.execute("PRAGMA disable_optimizer")
         yield connection
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from platform_plugin.algebra.plan.nodes import Output
 from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.rules.rule import ScanSize
-from platform_plugin.algebra.types.data_types import Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.language.query.plan import NotPlanned, apply_sizes, plan_query, relation_name
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span
@@ -58,8 +58,11 @@ def spark_text(text):
     return rendered.replace("`", "")
 
 
-def predicates(text, relation, arguments=()):
-    """The predicates on the one use of a relation, bound."""
+FIELDS = [Field(name=name, type=Primitive("varchar" if name == "Region" else "int64")) for name in ("k", "x", "Y", "Region")]
+
+
+def condition(text, relation, arguments=()):
+    """The condition on the one use of a relation."""
     query, plan = plan_text(text)
     reference = next(found for found in query.relations if found.name.relation == relation)
-    return plan.predicates_of(reference, arguments)
+    return plan.formula_of(reference, arguments).condition(FIELDS)

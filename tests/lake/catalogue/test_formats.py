@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.algebra.plan.predicates import Comparison
+from platform_plugin.algebra.predicates.conditions import compare
 from platform_plugin.errors import CatalogueError, InvalidValue
 from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.commit.data_operations import DeleteInlinedRows
@@ -92,7 +92,7 @@ def test_an_upgraded_lake_reads_and_writes_as_before(lake, reader, lake_url, duc
         # The names of 1.0 are free for columns of a user's.
         connection.execute(sa.text(f'INSERT INTO "{name}" VALUES (1, {lake.snapshot().id}, NULL, 10, 20)'))
     assert sorted(rows_of(lake.read("u"))) == [(1, 2), (10, 20)]
-    assert lake.read("u", where=[Comparison("row_id", "=", 10)]).num_rows == 1
+    assert lake.read("u", where=compare("row_id", "=", 10)).num_rows == 1
     lake.merge("u")
     lake.merge("t")
     assert state(lake, until=newest) == wanted

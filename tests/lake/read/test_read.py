@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from platform_plugin.algebra.plan.predicates import Comparison, IsNotNull, IsNull, OneOf
+from platform_plugin.algebra.predicates.conditions import compare, is_in, is_not_null, is_null
 from platform_plugin.algebra.types.data_types import Field, Primitive, list_of
 from platform_plugin.errors import InvalidValue, UnknownObject
 from tests.lake.agreement import append, create, delete_positions, rows_of
@@ -31,23 +31,23 @@ def test_columns_in_the_order_asked_for(lake, table):
 
 
 def test_filters_that_use_columns_not_asked_for(lake, table):
-    assert rows_of(lake.read("t", columns=["S"], where=[Comparison("i", ">=", 2), IsNotNull("s")])) == [("d",), ("d",)]
-    assert rows_of(lake.read("t", columns=["i"], where=[IsNull("S")])) == [(2,), (2,)]
-    assert rows_of(lake.read("t", columns=["i"], where=[OneOf("S", ("a", "d", None))])) == [(1,), (4,), (1,), (4,)]
-    assert rows_of(lake.read("t", columns=["i"], where=[Comparison("f", "=", 0.0)])) == [(4,), (4,)]
-    assert lake.read("t", where=[Comparison("f", "!=", 1.5)]).num_rows == 4
+    assert rows_of(lake.read("t", columns=["S"], where=compare("i", ">=", 2) & is_not_null("s"))) == [("d",), ("d",)]
+    assert rows_of(lake.read("t", columns=["i"], where=is_null("S"))) == [(2,), (2,)]
+    assert rows_of(lake.read("t", columns=["i"], where=is_in("S", ("a", "d", None)))) == [(1,), (4,), (1,), (4,)]
+    assert rows_of(lake.read("t", columns=["i"], where=compare("f", "=", 0.0))) == [(4,), (4,)]
+    assert lake.read("t", where=compare("f", "<>", 1.5)).num_rows == 4
 
 
 def test_constants_of_another_type(lake, table):
-    assert lake.read("t", where=[Comparison("i", "<", 2.5)]).num_rows == 4
-    assert lake.read("t", where=[Comparison("i", "<", 10**30)]).num_rows == 6
-    assert lake.read("t", where=[Comparison("i", ">", -(10**30))]).num_rows == 6
-    assert lake.read("t", where=[Comparison("i", "=", 10**30)]).num_rows == 0
-    assert lake.read("t", where=[OneOf("i", (1, 10**30))]).num_rows == 2
-    assert lake.read("t", where=[Comparison("i", "=", Decimal(4))]).num_rows == 2
-    for value in ("one", dt.date(2020, 1, 1), [1]):
+    assert lake.read("t", where=compare("i", "<", 2.5)).num_rows == 4
+    assert lake.read("t", where=compare("i", "<", 10**30)).num_rows == 6
+    assert lake.read("t", where=compare("i", ">", -(10**30))).num_rows == 6
+    assert lake.read("t", where=compare("i", "=", 10**30)).num_rows == 0
+    assert lake.read("t", where=is_in("i", (1, 10**30))).num_rows == 2
+    assert lake.read("t", where=compare("i", "=", Decimal(4))).num_rows == 2
+    for value in ("one", dt.date(2020, 1, 1)):
         with pytest.raises(InvalidValue, match="compared"):
-            lake.read("t", where=[Comparison("i", "=", value)])
+            lake.read("t", where=compare("i", "=", value))
 
 
 def test_rows_come_in_the_order_of_their_ids(lake, table):
@@ -69,7 +69,7 @@ def test_an_empty_table_of_nested_uuids(lake):
 def test_an_empty_table_has_its_columns(lake):
     create(lake, "e", fields=lake.columns_of(ROWS))
     assert lake.read("e").schema.names == ["i", "S", "f"]
-    assert lake.read("e", where=[Comparison("i", "=", 1)]).num_rows == 0
+    assert lake.read("e", where=compare("i", "=", 1)).num_rows == 0
 
 
 def test_no_python_file_is_read_by_arrow_on_a_local_disk(lake, table, monkeypatch):

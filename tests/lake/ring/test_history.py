@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from platform_plugin.algebra.plan.predicates import Comparison
+from platform_plugin.algebra.predicates.conditions import compare
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import SnapshotExpired, UnknownObject
 from platform_plugin.lake.lake import Lake
@@ -459,11 +459,11 @@ class History(RuleBasedStateMachine):
                 continue
             value = present[self.steps % len(present)]
             for op in ("=", ">"):
-                predicate = Comparison(column.name, op, value)
+                predicate = compare(column.name, op, value)
                 wanted = Counter(
-                    tuple(row[other.key] for other in table.columns) for row in table.dicts() if passes(row[column.key], predicate)
+                    tuple(row[other.key] for other in table.columns) for row in table.dicts() if passes(row[column.key], op, value)
                 )
-                assert Counter(rows_of(self.lake.read(name, snapshot=self.lake.snapshot(snapshot_id), where=[predicate]))) == wanted
+                assert Counter(rows_of(self.lake.read(name, snapshot=self.lake.snapshot(snapshot_id), where=predicate))) == wanted
                 if self.steps % 3 == 0 and not self.widened_since(column):
                     where = f"{column.name} {op} {literal(value)}"
                     query = f"SELECT * FROM {quote(name)} AT (VERSION => {snapshot_id}) WHERE {where}"

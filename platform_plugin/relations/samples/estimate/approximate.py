@@ -83,7 +83,7 @@ def _find_source(work: Workspace, asked: Query, written: Reference, snapshot: Sn
     """Where the first relation's rows can be drawn from, as far as the query uses them."""
     plan = find_query_plan(work, asked, snapshot, Resolver(work, snapshot), marks=(UNIT, STRATUM))
     columns = plan.columns_of(asked, written)
-    return find_source(work, written, snapshot, columns, plan.predicates_of(written, arguments))
+    return find_source(work, written, snapshot, columns, plan.formula_of(written, arguments))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
