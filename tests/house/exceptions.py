@@ -53,6 +53,8 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "engine/arrow/functions": ("engine/arrow/test_values",),
     "engine/arrow/joins": ("engine/arrow/test_operators",),
     "engine/spark/frames/analysis": ("relations/views/test_columns", "relations/views/test_maintaining"),
+    "engine/arrow/sets": ("engine/arrow/test_operators",),
+    "engine/arrow/windows": ("engine/arrow/test_operators",),
     "engine/spark/frames/assignment": ("relations/tables/test_assignment",),
     "engine/spark/frames/scan": ("relations/streams/test_reading",),
     "engine/spark/frames/stores": ("lake/test_object_store", "relations/streams/test_object_store"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,17 +19,21 @@ from platform_plugin.algebra.plan.nodes import (
     Project,
     Scan,
     SetOperation,
+    Single,
     Sort,
+    Window,
     outputs,
 )
-from platform_plugin.engine.arrow.calls import aggregate
+from platform_plugin.engine.arrow.calls import aggregate, aggregate_sets, group_key
 from platform_plugin.engine.arrow.joins import join_rows
+from platform_plugin.engine.arrow.sets import combine_sets
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate, evaluate_node, sortable_values
+from platform_plugin.engine.arrow.windows import evaluate_windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from platform_plugin.algebra.plan.nodes import Item, Query, SortKey, Source
+    from platform_plugin.algebra.plan.nodes import Item, Query, Scalar, SortKey, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,25 +71,47 @@ def _query(query: Query, known: ArrowTables) -> pa.Table:
     match query:
         case Project(source=source, items=items):
             rows = _rows(source, known)
-            return pa.table([evaluate(item.value, rows) for item in items], names=[item.name for item in items])
+            return pa.table([_evaluate(item.value, rows, known) for item in items], names=[item.name for item in items])
+        case Window(source=source, items=items):
+            rows = _rows(source, known)
+            return pa.table([evaluate_windows(item.value, rows) for item in items], names=[item.name for item in items])
         case Aggregate(source=source, keys=keys, calls=calls, sets=None):
             return aggregate(_rows(source, known), keys, calls)
+        case Aggregate(source=source, keys=keys, calls=calls, sets=sets) if sets is not None:
+            return aggregate_sets(_rows(source, known), keys, calls, sets)
         case Distinct(query=inner):
             found = _query(inner, known)
-            if any(pa.types.is_floating(kind) or pa.types.is_nested(kind) for kind in found.schema.types):
-                raise NotSupportedByArrow("DISTINCT of fractions or nested values")
-            return found.group_by(found.column_names).aggregate([])
-        case SetOperation(left=left, right=right, kind="union", all=all_of) if all_of:
+            # Columns may be called alike.
+            named = pa.table([group_key(column) for column in found.columns], names=[str(place) for place in range(found.num_columns)])
+            return named.group_by(named.column_names).aggregate([]).rename_columns(found.column_names)
+        case SetOperation(left=left, right=right):
             before, after = _query(left, known), _query(right, known)
             if before.schema.types != after.schema.types:
-                raise NotSupportedByArrow("UNION ALL of columns of different types")
-            return pa.concat_tables([before, after.rename_columns(before.column_names)])
-        case Limit(query=Sort() as inner, count=count, offset=None) if count is not None:
-            number = evaluate_node(count.node, ArrowRows(columns={}, count=1))
-            return _query(inner, known).slice(0, number.as_py())
+                raise NotSupportedByArrow(f"{query.kind.upper()} of columns of different types")
+            return combine_sets(before, after, query.kind, all_of=query.all)
+        case Limit(query=inner, count=count, offset=offset):
+            first = 0 if offset is None else _row_number(offset)
+            found = _query(inner, known)
+            if not isinstance(inner, Sort) and (first or count is None or _row_number(count) < found.num_rows):
+                raise NotSupportedByArrow("LIMIT over rows without an order", for_good=False)
+            return found.slice(first, None if count is None else _row_number(count))
         case Sort(query=inner, keys=by):
             return _sorted(_query(inner, known), by)
     raise NotSupportedByArrow(f"the operator {type(query).__name__}")
+
+
+def _evaluate(value: Scalar, rows: ArrowRows, known: ArrowTables) -> Any:
+    """The values of an expression, whose sub-queries are answered first; one that depends on the row finds no such column."""
+    if not value.plans:
+        return evaluate(value, rows)
+    return evaluate(value, replace(rows, answers=tuple(_query(plan, known) for plan in value.plans)))
+
+
+def _row_number(value: Scalar) -> int:
+    number = evaluate_node(value.node, ArrowRows(columns={}, count=1)).as_py()
+    if not isinstance(number, int) or number < 0:
+        raise NotSupportedByArrow("a LIMIT that is no number of rows")
+    return number
 
 
 def _sorted(found: pa.Table, by: tuple[SortKey, ...]) -> pa.Table:
@@ -116,12 +142,14 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
             if found is None:
                 raise NotSupportedByArrow(f"relation {'.'.join(relation)}, which was not read")
             return _named(found, alias)
+        case Single():
+            return ArrowRows(columns={}, count=1)
         case Derived(query=query, alias=alias):
             found = _query(query, known)
             return _named(found, alias)
         case Filter(source=inner, condition=condition):
             rows = _rows(inner, known)
-            kept = evaluate(condition, rows)
+            kept = _evaluate(condition, rows, known)
             if not pa.types.is_boolean(kept.type):
                 raise NotSupportedByArrow(f"a filter of type {kept.type}")
             return rows.picked(pc.fill_null(kept, False))  # noqa: FBT003

@@ -12,6 +12,7 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -74,6 +75,8 @@ class ArrowRows:
 
     columns: Mapping[Column, Any]
     count: int
+    answers: tuple[pa.Table, ...] = ()
+    """The results of the sub-queries of the expression that is evaluated."""
 
     def picked(self, places: Any) -> ArrowRows:
         """Some of the rows, by a mask or by places; each column is taken only when it is used."""
@@ -128,7 +131,7 @@ class RelationColumns(Mapping[Column, Any]):
 
 def evaluate(value: Scalar, rows: ArrowRows) -> Any:
     """The values of an expression, one for each row."""
-    if value.plans:
+    if len(value.plans) != len(rows.answers):
         raise NotSupportedByArrow("a sub-query in an expression")
     return repeat_value(evaluate_node(value.node, rows), rows.count)
 
@@ -166,6 +169,12 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.In() if node.expressions and not (node.args.get("query") or node.args.get("unnest") or node.args.get("field")):
             value = evaluate_node(node.this, rows)
             return reduce(pc.or_kleene, [compare_values(exp.EQ, value, evaluate_node(item, rows)) for item in node.expressions])
+        case exp.Placeholder():
+            return _single_value(_sub_query(node, rows))
+        case exp.Exists():
+            return pa.scalar(_sub_query(node.this, rows).num_rows > 0)
+        case exp.In() if isinstance(node.args.get("query"), exp.Placeholder):
+            return _is_among(evaluate_node(node.this, rows), _sub_query(node.args["query"], rows))
         case exp.Neg():
             return pc.negate_checked(_number(evaluate_node(node.this, rows)))
         case exp.Div():
@@ -175,7 +184,7 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.Case() if node.this is None:
             return _case(node, rows)
         case exp.Anonymous() if str(node.this) == "coalesce":
-            return pc.coalesce(*_alike([evaluate_node(item, rows) for item in node.expressions]))
+            return pc.coalesce(*widen_values([evaluate_node(item, rows) for item in node.expressions]))
         case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
             values = [evaluate_node(item, rows) for item in node.expressions]
             return _known(call_function(str(node.this), values), describe_unsupported(node))
@@ -194,12 +203,40 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
     raise NotSupportedByArrow(describe_unsupported(node), operator=node.key)
 
 
+def _sub_query(node: exp.Expr, rows: ArrowRows) -> pa.Table:
+    if not isinstance(node, exp.Placeholder) or not str(node.this).isdigit() or int(node.this) >= len(rows.answers):
+        raise NotSupportedByArrow("a sub-query in an expression")
+    return rows.answers[int(node.this)]
+
+
+def _single_value(found: pa.Table) -> pa.Scalar:
+    if found.num_columns != 1 or found.num_rows > 1:
+        raise NotSupportedByArrow("a sub-query of several values", for_good=False)
+    return found.column(0)[0] if found.num_rows else pa.scalar(None, found.schema.types[0])
+
+
+def _is_among(value: Any, found: pa.Table) -> Any:
+    """Whether a value is among those of a sub-query; NULL where that is not known."""
+    if found.num_columns != 1:
+        raise NotSupportedByArrow("IN over several columns")
+    value, among = widen_values([value, found.column(0).combine_chunks()])
+    if value.type == pa.float64():
+        value, among = normalize_doubles(value), normalize_doubles(among)
+    elif not (pa.types.is_timestamp(value.type) or pa.types.is_decimal(value.type)) and value.type not in _COMPARED:
+        raise NotSupportedByArrow(f"IN over values of type {value.type}")
+    if not len(among):
+        return pa.scalar(value=False)
+    met = pc.is_in(value, value_set=among.drop_null())
+    unknown = pc.or_(pc.is_null(value), pc.and_(pc.invert(met), pa.scalar(among.null_count > 0)))
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), met)
+
+
 def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
     kinds = (left.type, right.type)
     if any(map(pa.types.is_decimal, kinds)) and pa.float64() not in kinds:
         one, other = operand_decimal(node.this, left), operand_decimal(node.expression, right)
         return _known(None if one is None or other is None else calculate_decimals(type(node), one, other))
-    left, right = map(_number, _alike([left, right]))
+    left, right = map(_number, widen_values([left, right]))
     return CHECKED[type(node)](left, right)
 
 
@@ -256,7 +293,7 @@ def compare_values(operator: type[exp.Expr], left: Any, right: Any) -> Any:
     if pa.date32() in (left.type, right.type):
         # A text beside a date is a date to Spark.
         left, right = (_day(part.as_py()) if isinstance(part, pa.StringScalar) and part.as_py() else part for part in (left, right))
-    return _COMPARE[operator](*(sortable_values(part) for part in _alike([left, right])))
+    return _COMPARE[operator](*(sortable_values(part) for part in widen_values([left, right])))
 
 
 def _exact(left: Any, right: Any) -> tuple[Any, Any]:
@@ -296,7 +333,7 @@ def normalize_doubles(found: Any) -> Any:
     return pc.add(found, 0.0)
 
 
-def _alike(found: Sequence[Any]) -> list[Any]:
+def widen_values(found: Sequence[Any]) -> list[Any]:
     """Values brought to the type that Spark brings them to: the widest of whole numbers, or else they must be of one type."""
     types = [part.type for part in found]
     if all(kind == types[0] for kind in types):
@@ -342,12 +379,44 @@ def _cast(found: Any, kind: str) -> Any:
     return found.cast(wanted)
 
 
+def _reached(conditions: Sequence[Any]) -> list[Any]:
+    """The rows that reach each branch of a CASE, and its ELSE."""
+    left = None
+    found = []
+    for condition in conditions:
+        found.append(condition if left is None else pc.and_(left, condition))
+        none = pc.invert(condition)
+        left = none if left is None else pc.and_(left, none)
+    return [*found, left]
+
+
+def _evaluate_where(node: exp.Expr, rows: ArrowRows, mask: Any) -> Any:
+    """The values of a branch: what fails in rows that do not reach it does not matter, as in Spark."""
+    try:
+        return evaluate_node(node, rows)
+    except (NotSupportedByArrow, pa.ArrowInvalid) as error:
+        if isinstance(error, NotSupportedByArrow) and error.refusal.for_good:
+            raise
+        mask = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+        chosen = rows.picked(mask)
+        if chosen.count == rows.count:
+            raise
+        found = repeat_value(evaluate_node(node, chosen), chosen.count)
+        places = np.cumsum(mask.to_numpy(zero_copy_only=False)) - 1
+        return found.take(pa.array(places, mask=~mask.to_numpy(zero_copy_only=False)))
+
+
 def _case(node: exp.Case, rows: ArrowRows) -> Any:
     conditions = [pc.fill_null(repeat_value(_truth(branch.this, rows), rows.count), False) for branch in node.args["ifs"]]  # noqa: FBT003
     branches = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
-    # A branch is not looked at where its condition is false: what fails there would fail in vain, and then Spark decides.
-    values = _alike([evaluate_node(branch, rows) for branch in (*branches, *([default] if default is not None else []))])
+    reached = _reached(conditions)
+    values = widen_values(
+        [
+            _evaluate_where(branch, rows, mask)
+            for branch, mask in zip((*branches, *([default] if default is not None else [])), reached, strict=False)
+        ]
+    )
     spreads = [repeat_value(value, rows.count) for value in values]
     if default is None:
         spreads.append(pa.nulls(rows.count, values[0].type))
