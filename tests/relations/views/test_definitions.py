@@ -51,6 +51,13 @@ DUCKDB_DIFFERS = {
 }
 """What DuckDB can't say about the parts of a view."""
 
+SPARK_LEAVES_OPEN = {
+    "the first and last in order of arrival": (
+        "SELECT user_id, min_by(page, _row_id) AS landing, max_by(page, _row_id) AS leaving FROM clicks GROUP BY user_id"
+    ),
+}
+"""What Spark answers in any order of its files; a view answers in the order of arrival, which this query asks for in words of its own."""
+
 
 def told(names: list[Definition]) -> list[Any]:
     return [pytest.param(found, id=found.title) for found in names]
@@ -258,7 +265,7 @@ def test_every_engine_gives_what_the_definition_gives_over_all_rows(
     platform: Platform, monkeypatch: pytest.MonkeyPatch, definition: Definition
 ) -> None:
     view = f"v{DEFINITIONS.index(definition)}"
-    expected = plain(list(platform.execute(f"SELECT * FROM ({definition.sql})")))
+    expected = plain(list(platform.execute(f"SELECT * FROM ({SPARK_LEAVES_OPEN.get(definition.title, definition.sql)})")))
     assert plain(list(platform.execute(f"SELECT * FROM {view}"))) == expected, "by whatever engine pays"
     with monkeypatch.context() as patched:
         for place in ("local", "source"):
