@@ -274,8 +274,6 @@ def bind_frames(
     """A query over the DataFrames of its relations: as its text, or as its plan where a rule has rewritten that."""
     from platform_plugin.engine.spark.frames.scan import query_relations
 
-    if plan.failure is not None:
-        raise plan.failure
     names = {reference: new_name() for reference in frames}
     by_name = {names[reference]: frame for reference, frame in frames.items()}
     used = used_arguments(query.parameters, arguments)

@@ -32,8 +32,6 @@ class QueryPlan:
     planned: PlannedQuery | None
     why: str = ""
     firings: tuple[Firing, ...] = ()
-    failure: PlatformError | None = None
-    """The error for a user, where the text can't be given to Spark either."""
 
     def columns_of(self, query: Query, reference: Reference) -> frozenset[str] | None:
         """At least the columns that a query needs of a relation, in lower case; None for all."""
@@ -76,16 +74,14 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
         del parts
         return facts(by_start[min(inner.meta["at"] for inner in node.walk() if "at" in inner.meta)[0]])
 
-    needs_plan = _needs_plan(query.tree)
     try:
         if query.is_shortened and len(query.tokens) > _MOST_TOKENS:
             raise NotPlanned("a list of literals is very long")
         tree = read_exact_tree(query)
         plan = build_plan(tree, relation, fail, lambda text: analyse_query(text).tree, allows_twins=True)
     except (InvalidStatement, UnknownObject, NotPlanned, RecursionError) as error:
-        failure = error if needs_plan and isinstance(error, PlatformError) else None
-        return QueryPlan(planned=None, why=_reason(error), failure=failure)
-    planned = PlannedQuery(plan=plan, has_written_names=needs_plan or _has_written_names(tree), is_rewritten=needs_plan)
+        return QueryPlan(planned=None, why=_reason(error))
+    planned = PlannedQuery(plan=plan, has_written_names=_has_written_names(tree))
     planned, firings = apply_rules(rules_of("names"), planned, RuleFacts(has_hints=_has_hints(query)), off=off)
     return QueryPlan(planned=planned, firings=firings)
 
@@ -122,13 +118,6 @@ def _column_name(node: exp.Expr) -> str | None:
 
     column = column_of(node)
     return None if column is None else column.name.lower()
-
-
-def _needs_plan(tree: exp.Expr) -> bool:
-    """Whether Spark can't read the text itself."""
-    from sqlglot import exp
-
-    return any(isinstance(node, exp.Qualify) for node in tree.walk())
 
 
 def _has_written_names(tree: exp.Expr) -> bool:
