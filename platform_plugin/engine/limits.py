@@ -20,7 +20,7 @@ VARIABLE_PREFIX = "PLATFORM_LIMIT_"
 URL_PREFIX = "limit_"
 """The URL option of a limit is this and its name."""
 _LARGEST = 1 << 62
-_ENGINES = "docs/decisions/two-engines.md: an empty Spark job takes 47 to 78 ms; "
+_ENGINES = "the decision for two engines: an empty Spark job takes 47 to 78 ms; "
 _NONE = "not measured"
 
 
@@ -43,12 +43,12 @@ class Limits:
         "(make bench NAME=views); beyond 4 million not measured",
     )
     client_range_bytes: int = _limit(
-        128 << 20, decides="the same, by the bytes of the range's files", measured="docs/decisions/two-engines.md, as client_range_rows"
+        128 << 20, decides="the same, by the bytes of the range's files", measured="the decision for two engines, as client_range_rows"
     )
     sent_range_rows: int = _limit(
         20_000,
         decides="the rows of a range of up to so many that Spark has to group travel with the query, in one partition",
-        measured="docs/benchmarks.md (make bench NAME=views_many): 49 views on 8 streams, a hundred rows of each",
+        measured="make bench NAME=views_many: 49 views on 8 streams, a hundred rows of each",
     )
     sent_range_bytes: int = _limit(1 << 20, decides="the same, by the bytes of files of the range and of each table that is looked up")
     client_tail_rows: int = _limit(
@@ -64,7 +64,7 @@ class Limits:
     small_table_bytes: int = _limit(
         16 << 20,
         decides="a table of up to so many bytes of files is read into the process: for look-ups, and as the other side of a view's join",
-        measured="docs/benchmarks.md (make bench NAME=door): a look-up 0.04 ms from rows in memory, a point filter by Spark 72 to 78 ms",
+        measured="make bench NAME=door: a look-up 0.04 ms from rows in memory, a point filter by Spark 72 to 78 ms",
     )
     small_table_files: int = _limit(64, decides="the same, by the number of files")
     lookup_result_bytes: int = _limit(
@@ -87,7 +87,7 @@ class Limits:
     plan_files: int = _limit(
         1_000,
         decides="the first row ids of up to so many files stand in Spark's plan; those of more files are joined",
-        measured="docs/benchmarks.md (make bench NAME=samples): the file of a row costs 20 ns by a checksum in the plan, 170 ns by a join",
+        measured="make bench NAME=samples: the file of a row costs 20 ns by a checksum in the plan, 170 ns by a join",
     )
     plan_positions: int = _limit(
         200_000, decides="up to so many deleted positions travel with a query; more are read from the delete files by Spark"
@@ -111,7 +111,7 @@ class Limits:
         500_000,
         least=1,
         decides="an estimate draws at most so many single rows, or rows in blocks where Spark computes it",
-        measured="docs/samples.md: rows drawn one by one touch nearly every page; no figure for the number",
+        measured="rows drawn one by one touch nearly every page; no figure for the number",
     )
     estimate_block_rows: int = _limit(
         4_000_000, least=1, decides="an estimate that the process computes itself draws at most so many rows in blocks"
@@ -119,7 +119,7 @@ class Limits:
     client_draw_rows: int = _limit(
         200_000_000,
         decides="a sample is drawn in the process from up to so many rows; a larger range is scanned by Spark",
-        measured="docs/benchmarks.md (make bench NAME=samples): with a condition that half of the rows pass 65 ms in the process, "
+        measured="make bench NAME=samples: with a condition that half of the rows pass 65 ms in the process, "
         "384 ms by Spark's operators, over the same rows",
     )
     histogram_rows: int = _limit(5_000_000, decides="a plot reads the columns of a population of up to so many rows")

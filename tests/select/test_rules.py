@@ -142,7 +142,7 @@ def test_show_rules_lists_them_in_order(tmp_path: object) -> None:
         assert platform.execute("SHOW RULES LIKE 'look%'").arrow().num_rows == 1
         assert platform.execute("SET RULE ALL ON").message == "all rules are on in this session"
         with pytest.raises(InvalidValue, match="did you mean stream_first") as caught:
-            platform.execute("SET RULE strem_first OFF")
+            platform.execute("SET RULE streams_first OFF")
         assert caught.value.column == 10  # type: ignore[attr-defined]
 
 

@@ -87,8 +87,8 @@ def analyse_query(text: str | Span) -> Query:
     """The one reading of a query, an error if it can't be parsed or reads anything but relations of the lake.
 
     >>> query = analyse_query("SELECT uid FROM posts AT (VERSION => 3) WHERE score > 5")
-    >>> [(str(found.name), found.travel.version, sorted(found.columns)) for found in query.relations]
-    [('posts', 3, ['score', 'uid'])]
+    >>> [(str(found.name), found.travel.version, found.alias) for found in query.relations]
+    [('posts', 3, None)]
     >>> query.render({query.relations[0]: "v1"}).text
     'SELECT uid FROM `v1` AS `posts` WHERE score > 5'
     """
@@ -121,8 +121,8 @@ def analyse_expression(text: str | Span, name: WrittenName, alias: str | None = 
 
     >>> from platform_plugin.language.text.names import WrittenName
     >>> found = analyse_expression("shop.users.id = 1 AND rate > (SELECT max(rate) FROM old)", WrittenName(parts=("shop", "users")))
-    >>> found.target.formula.formulas[0].column, [str(reference.name) for reference in found.relations]
-    ('id', ['old'])
+    >>> str(found.target.name), [str(reference.name) for reference in found.relations]
+    ('shop.users', ['old'])
     >>> found.render({found.relations[0]: "v1"}).text
     'users.id = 1 AND rate > (SELECT max(rate) FROM `v1` AS `old`)'
     """

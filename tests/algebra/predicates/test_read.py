@@ -298,10 +298,10 @@ def test_readings(condition, expected):
 
 
 def test_long_chains_are_read_and_large_disjunctions_are_widened():
-    values = {f"p{number}": number for number in range(3000)}
-    chain = " OR ".join(f"i = :p{number}" for number in range(3000))
+    values = {f"p{number}": number for number in range(1000)}
+    chain = " OR ".join(f"i = :p{number}" for number in range(1000))
     (box,) = read_condition(parse(chain), column_of, constant_of, type_of, values.get).condition.boxes
-    assert len(box.domain("i").values) == 3000
+    assert len(box.domain("i").values) == 1000
     pairs = " OR ".join(f"(i = :p{number} AND f = :p{number})" for number in range(MAX_BOXES + 1))
     wide = read_condition(parse(f"{pairs}"), column_of, constant_of, type_of, values.get)
     assert len(wide.condition.boxes) == 1

@@ -71,7 +71,7 @@ def answers(population, monkeypatch, runs, *, error, confidence):
     text = QUERY.format(error=error, confidence=confidence)
     for run in range(runs):
         source = PopulationSource(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))
-        monkeypatch.setattr(approximate, "find_source", lambda *_, source=source: source)
+        monkeypatch.setattr(approximate, "_find_source", lambda *_, source=source: source)
         try:
             found = approximate.run_approximation(SimpleNamespace(lake=lake, limits=Limits()), Span(text, 0, len(text)), {})
         except InvalidValue:

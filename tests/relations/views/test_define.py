@@ -167,7 +167,7 @@ def test_killed_while_a_script_is_committed(platform, tmp_path):
     path.write_text(script(4))
     url = str(tmp_path / "lake")
     point, kills = 1, 0
-    while kills < 12:
+    while kills < 6:
         told = subprocess.run(  # noqa: PLW1510  it is killed
             [sys.executable, "-m", "tests.relations.views.scripted", url, str(point), str(path)],
             cwd=ROOT,
@@ -183,7 +183,7 @@ def test_killed_while_a_script_is_committed(platform, tmp_path):
             break
         assert told.returncode == -9, told.stderr
         kills += 1
-        point = int(point * 1.7) + 1
-    assert kills > 5
+        point = int(point * 2.6) + 1
+    assert kills > 3
     append(platform, (1, 9))
     assert answer(platform, "v3") == [(1, 9)] if names(platform) else True

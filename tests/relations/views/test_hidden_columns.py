@@ -88,7 +88,7 @@ def test_views_by_arrival_are_what_their_queries_give(spark_server, tmp_path, mo
                 done = run_maintenance(platform.work)
                 assert not done.failed
                 left = {view.partition(".")[2] for view in done.on_spark}
-                assert left == (set(VIEWS) if engine == "spark" else {"minutes", "sliding", "newest"}), done.on_spark
+                assert left == (set(VIEWS) if engine == "spark" else {"minutes", "sliding"}), done.on_spark
         for name in VIEWS:
             assert answer(platform, name) == expected(name, rows), (name, "with rows that no run has consumed")
         run_maintenance(platform.work)
