@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal as Number
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -49,6 +50,8 @@ class _LookupRequest:
     snapshot_id: int
     lookup: Lookup | None = None
     reference: Reference | None = None
+    conditions: tuple[LookupCondition, ...] = ()
+    """The conditions with plain values and parameters."""
 
 
 _REQUESTS: Cache[tuple[Any, ...], _LookupRequest] = Cache("plans of lookups", weigh=lambda _: 3_000)
@@ -65,10 +68,10 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     if request.lookup is None or request.reference is None:
         return None
     lookup, relation = request.lookup, request.reference.name.parts
-    bound = _bound(lookup.conditions, arguments)
+    bound = _bound(request.conditions, arguments) if request.conditions else ()
     if bound is None:
         return None
-    staleness = _staleness(request.reference, arguments)
+    staleness = None if request.reference.travel is None else _staleness(request.reference, arguments)
     try:
         held = _newest(work, relation, number)
         if staleness is not None and (held.table is None or held.is_computed):
@@ -77,7 +80,13 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
             held = _computed(work, relation, held)
     except (UnknownObject, SnapshotExpired, StorageError):
         return None
-    if held.table is None or held.rows is None or not _is_plain(held.table, lookup, bound):
+    if held.table is None or held.rows is None:
+        return None
+    if lookup.columns == held.columns and not bound:
+        # All of it: nothing has to be looked at or taken apart.
+        rows = held.rows if lookup.limit is None else held.rows.slice(0, lookup.limit)
+        return Result(rows, snapshot=held.snapshot) if held.is_plain else None
+    if not _is_plain(held.table, lookup, bound):
         return None
     return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
 
@@ -101,7 +110,11 @@ def _read_request(work: Workspace, query: Span) -> _LookupRequest:
     if reference is None or reference.session is not None or (reference.travel is not None and reference.travel.staleness is None):
         return _LookupRequest(snapshot_id=snapshot.id)
     plan = find_query_plan(work, reading, snapshot, Resolver(work, snapshot))
-    return _LookupRequest(snapshot_id=snapshot.id, lookup=None if plan.planned is None else plan.planned.lookup, reference=reference)
+    lookup = None if plan.planned is None else plan.planned.lookup
+    conditions = None if lookup is None else _read_conditions(lookup)
+    if conditions is None:
+        return _LookupRequest(snapshot_id=snapshot.id)
+    return _LookupRequest(snapshot_id=snapshot.id, lookup=lookup, reference=reference, conditions=conditions)
 
 
 def _staleness(reference: Reference, arguments: Mapping[str, Any] | Sequence[Any]) -> timedelta | None:
@@ -128,36 +141,59 @@ def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table 
         return work.lake.find_relation(connection, name, snapshot)
 
 
-def _bound(conditions: Sequence[LookupCondition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[LookupCondition, ...] | None:
-    """The conditions with plain values; None where a value is missing, or one that only Spark reads."""
-    bound = []
-    for condition in conditions:
-        if condition.op in ("null", "not null"):
-            bound.append(condition)
-            continue
-        nodes = condition.value if condition.op == "in" else (condition.value,)
-        values = tuple(_plain_value(node, arguments) for node in nodes)
-        if _MISSING in values:
-            return None
-        bound.append(LookupCondition(condition.column, condition.op, values if condition.op == "in" else values[0]))
-    return tuple(bound)
-
-
 _MISSING = object()
 _KINDS = ("boolean", "integer", "decimal", "string", "date")
 
 
-def _plain_value(node: exp.Expr, arguments: Mapping[str, Any] | Sequence[Any]) -> Any:
+def _read_conditions(lookup: Lookup) -> tuple[LookupCondition, ...] | None:
+    """The conditions with plain values and parameters; None where only Spark reads a value."""
+    conditions = []
+    for condition in lookup.conditions:
+        if condition.op not in ("null", "not null"):
+            nodes = condition.value if condition.op == "in" else (condition.value,)
+            values = tuple(_plain_value(node) for node in nodes)
+            if _MISSING in values:
+                return None
+            conditions.append(LookupCondition(condition.column, condition.op, values if condition.op == "in" else values[0]))
+        else:
+            conditions.append(condition)
+    return tuple(conditions)
+
+
+def _plain_value(node: exp.Expr) -> Any:
     constant = read_constant(node)
-    match constant:
+    if isinstance(constant, Parameter):
+        return constant
+    return constant.value if isinstance(constant, Literal) and constant.kind in _KINDS else _MISSING
+
+
+def _bound(conditions: Sequence[LookupCondition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[LookupCondition, ...] | None:
+    """The conditions with the caller's values for parameters; None where one is missing."""
+    bound = []
+    for condition in conditions:
+        value = condition.value
+        if condition.op == "in":
+            value = tuple(_argument(item, arguments) for item in value)
+            if _MISSING in value:
+                return None
+        elif isinstance(value, Parameter):
+            value = _argument(value, arguments)
+            if value is _MISSING:
+                return None
+        bound.append(condition if value is condition.value else LookupCondition(condition.column, condition.op, value))
+    return tuple(bound)
+
+
+def _argument(value: Any, arguments: Mapping[str, Any] | Sequence[Any]) -> Any:
+    match value:
         case Parameter(name=str(name)) if isinstance(arguments, Mapping):
             return arguments.get(name, _MISSING)
         case Parameter(index=int(index)) if isinstance(arguments, (tuple, list)):
             return arguments[index] if index < len(arguments) else _MISSING
-        case Literal(kind=kind, value=value) if kind in _KINDS:
-            return value
-        case _:
+        case Parameter():
             return _MISSING
+        case _:
+            return value
 
 
 def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[LookupCondition]) -> bool:
@@ -220,7 +256,7 @@ def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[LookupCondition
     return rows if lookup.limit is None else rows.slice(0, lookup.limit)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _SmallRelation:
     """A relation at a snapshot: the table with its rows, and the rows if they are few, or a view's answer."""
 
@@ -228,6 +264,16 @@ class _SmallRelation:
     table: Table | None
     rows: pa.Table | None
     is_computed: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """All columns under their own names, as a look-up of all has them."""
+        return () if self.rows is None else tuple((name, name) for name in self.rows.column_names)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all columns mean the same to Arrow and to Spark."""
+        return self.table is not None and all(map(_is_same, self.table.fields))
 
 
 # Small relations at the newest snapshot that was looked at.
