@@ -47,6 +47,11 @@ class Gates:
         finally:
             del self._gates[str(name).lower()]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The relations that have a gate, in lower case."""
+        return tuple(self._gates)
+
     def find(self, name: Name) -> Gate | None:
         """The gate of a relation; the gate of a view is for the rows of its result."""
         return self._gates.get(str(name).lower())
