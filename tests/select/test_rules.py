@@ -106,6 +106,25 @@ def test_a_plan_as_text_answers_as_the_text(platform: Platform, monkeypatch: pyt
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("switch", ["ON", "OFF"])
+def test_a_star_does_not_stand_for_hidden_columns_that_are_used(platform: Platform, switch: str) -> None:
+    """`posts` has two commits of ten rows."""
+    platform.execute(f"SET RULE ALL {switch}")
+    try:
+        for text, columns, count in (
+            ("SELECT *, _row_id FROM posts", ["uid", "score", "_row_id"], 20),
+            ("SELECT * FROM posts WHERE _row_id >= 15", ["uid", "score"], 5),
+            ("SELECT * FROM posts ORDER BY _arrived_at DESC LIMIT 3", ["uid", "score"], 3),
+            ("SELECT p.*, region FROM posts p JOIN users ON id = uid WHERE p._row_id = 1", ["uid", "score", "region"], 1),
+            ("SELECT count(*) AS n FROM posts WHERE _arrived_at IS NOT NULL", ["n"], 1),
+        ):
+            result = platform.execute(text)
+            assert (result.columns, len(list(result))) == (columns, count), text
+    finally:
+        platform.execute("SET RULE ALL ON")
+
+
+@pytest.mark.spark
 def test_explain_verbose_says_what_was_done(platform: Platform) -> None:
     text = "SELECT score FROM regions JOIN users ON name = region JOIN posts ON uid = id WHERE score > 3"
     said = "\n".join(str(row[0]) for row in platform.execute(f"EXPLAIN VERBOSE {text}"))

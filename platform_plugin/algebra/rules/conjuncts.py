@@ -1,4 +1,4 @@
-"""`conjuncts` and `own_conjuncts`: the parts of a condition that AND joins, and those on the columns of one source alone."""
+"""`conjuncts` and `all_of`: the parts of a condition that AND joins, and the condition that they make."""
 
 from __future__ import annotations
 

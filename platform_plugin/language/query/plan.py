@@ -56,7 +56,11 @@ _MOST_TOKENS = 20_000
 
 def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off: frozenset[str] = frozenset()) -> QueryPlan:
     """The plan of a query, from the facts of each relation, after the rules that need no sizes; those in `off` are left out."""
+    from sqlglot import exp
+
     from platform_plugin.algebra.build.query import build_plan
+    from platform_plugin.algebra.plan.nodes import scans
+    from platform_plugin.algebra.rules.needed_columns import NeededColumns
     from platform_plugin.algebra.rules.registry import rules_of
     from platform_plugin.algebra.rules.rule import PlannedQuery, RuleFacts, apply_rules
     from platform_plugin.language.query.exact import read_exact_tree
@@ -82,6 +86,11 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
     except (InvalidStatement, UnknownObject, NotPlanned, RecursionError) as error:
         return QueryPlan(planned=None, why=_reason(error))
     planned = PlannedQuery(plan=plan, has_written_names=_has_written_names(tree))
+    if any(column.hidden for scan in scans(plan) for column in scan.fields):
+        # The rows that Spark gets have the hidden columns, so that a star in the text would stand for them too; the plan has none.
+        planned = NeededColumns().apply(planned, RuleFacts()) or planned
+        if any(isinstance(node, exp.Star) for node in tree.walk()):
+            planned = replace(planned, is_rewritten=True, has_written_names=True)
     planned, firings = apply_rules(rules_of("names"), planned, RuleFacts(has_hints=_has_hints(query)), off=off)
     return QueryPlan(planned=planned, firings=firings)
 
