@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import count
@@ -37,12 +38,13 @@ from platform_plugin.lake.commit.gates import Gates
 from platform_plugin.lake.files import file_division, files
 from platform_plugin.lake.files.sources import Sources
 from platform_plugin.lake.files.storage import Storage
+from platform_plugin.lake.migrations.version import check_version, migrate_tables
 from platform_plugin.lake.read import changes, check, read, scan
 from platform_plugin.lake.ring import retention as ring
 from platform_plugin.lake.upkeep import expire, leases, merge, vacuum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import timedelta
     from pathlib import Path
@@ -159,18 +161,30 @@ class Lake:
         """A read transaction on the catalogue."""
         return read_transaction(self.engine)
 
-    def writing(self, *, shared: bool = False) -> AbstractContextManager[Connection]:
-        """A write transaction on the catalogue, for notes that make no snapshot."""
-        return write_transaction(self.engine, shared=shared)
+    @contextmanager
+    def writing(self, *, shared: bool = False) -> Iterator[Connection]:
+        """A write transaction on the catalogue; the first one on a lake of an older version migrates it, unless it is a reader's note."""
+        with write_transaction(self.engine, shared=shared) as connection:
+            if shared:
+                check_version(connection)
+            else:
+                migrate_tables(connection)
+            yield connection
 
     def prepare_tables(self, tables: Iterable[sa.Table]) -> None:
         """Create those of these `platform_*` tables that the catalogue does not have yet."""
-        missing = [table for table in dict.fromkeys(tables) if table.name not in self._prepared]
+        unsure = [table for table in dict.fromkeys(tables) if table.name not in self._prepared]
+        if not unsure:
+            return
+        # Whoever only reads asks too, for its leases, and must not be the first to write to a lake of an older version.
+        with self.reading() as connection:
+            look = sa.inspect(connection)
+            missing = [table for table in unsure if not look.has_table(table.name)]
         if missing:
             with self.writing() as connection:
                 for table in missing:
                     table.create(connection, checkfirst=True)
-            self._prepared.update(table.name for table in missing)
+        self._prepared.update(table.name for table in unsure)
 
     # Snapshots
 

@@ -311,6 +311,7 @@ CACHES_APART = {
     "lake.catalogue.bulk._postgres": "one dialect a process",
     "lake.catalogue.bulk._update_statement": "one text for each way in which the code updates a table",
     "lake.catalogue.formats._known": "goes with the transaction that it is about",
+    "lake.migrations.version._known": "goes with the transaction that it is about",
     "operators.group.calls._read": "one tree for each text that the code holds",
     "relations.kinds._REGISTERED": "the kinds that a program registers",
     "relations.streams.feeds.kafka_topic._nameless": "the brokers of a process that can not tell the identity of a topic",

@@ -22,7 +22,7 @@ OVERVIEW = "select.overview"
 
 # Who owns each table of ours: a module, or a folder. Others ask it, and name the table nowhere.
 OWNERS = {
-    "platform_lake": ("lake.catalogue.catalogue", "lake.catalogue.founding"),
+    "platform_lake": ("lake.catalogue.catalogue", "lake.catalogue.founding", "lake.migrations.version"),
     "platform_lease": ("lake.catalogue.catalogue", "lake.upkeep.leases", "lake.upkeep.leased", OVERVIEW),
     "platform_relation": ("lake.catalogue.relations", OVERVIEW),
     "platform_dependent": ("lake.commit.dependents",),

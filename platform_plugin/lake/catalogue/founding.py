@@ -20,6 +20,7 @@ from platform_plugin.lake.catalogue.formats import NEWEST, READABLE, migrate, re
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.nearby import find_nearby_lake
 from platform_plugin.lake.files.storage import Storage, explain_storage_errors
+from platform_plugin.lake.migrations.version import KEY, migrate_tables, refuse_newer, write_version
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -77,6 +78,7 @@ def _write_first_snapshot(connection: Connection, location: Location, identity: 
         )
     )
     connection.execute(sa.insert(c.PLATFORM_LAKE).values(key="uuid", value=str(identity)))
+    write_version(connection)
 
 
 def _version() -> str:
@@ -129,11 +131,12 @@ def adopt(location: Location) -> tuple[UUID, str]:
 
 
 def upgrade(location: Location) -> tuple[str, str]:
-    """Migrate a lake's catalogue to the newest format in one transaction; the version before, and the one now."""
+    """Migrate a lake's catalogue to the newest format, and our tables in it, in one transaction; the format before, and the one now."""
     check(location)
     engine = create_engine(location.catalogue)
     try:
         with write_transaction(engine) as connection:
+            migrate_tables(connection)
             return migrate(connection), NEWEST
     finally:
         engine.dispose()
@@ -177,9 +180,11 @@ def _inspect(location: Location) -> tuple[UUID | None, str, str | None]:
                 )
             refuse_nested_schemas(connection)
             database = marks.database_identity(connection)
-            identity = None
-            if c.PLATFORM_LAKE.name in found:
-                identity = connection.execute(sa.select(c.PLATFORM_LAKE.c.value).where(c.PLATFORM_LAKE.c.key == "uuid")).scalar()
+            own = c.PLATFORM_LAKE.c
+            known = connection.execute(sa.select(own.key, own.value)).all() if c.PLATFORM_LAKE.name in found else []
+            notes = {row.key: row.value for row in known}
+            identity = notes.get("uuid")
+            refuse_newer(int(notes.get(KEY, 0)), location)
     except sqlite3.DatabaseError as error:
         raise CatalogueError(f'the catalogue of "{location}" is damaged', detail=str(error), hint="restore it from a copy") from error
     finally:
@@ -251,6 +256,7 @@ def _add_tables(location: Location) -> UUID:
             if known is not None:
                 return UUID(known)
             connection.execute(sa.insert(c.PLATFORM_LAKE).values(key="uuid", value=str(identity)))
+            write_version(connection)
     finally:
         engine.dispose()
     return identity

@@ -17,7 +17,7 @@ from sqlalchemy import exc
 from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.admissible import check_field, check_name, check_text, partition_keys
-from platform_plugin.lake.catalogue.database import LostRace, write_transaction
+from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES
 from platform_plugin.lake.catalogue.snapshots import find_marked
@@ -388,10 +388,9 @@ class Commit:
         raise AssertionError  # unreachable: the last attempt returns or raises
 
     def _attempt(self, operations: Sequence[data.Operation]) -> Snapshot:
-        engine = self._lake.engine
         committing = False
         try:
-            with write_transaction(engine) as connection:
+            with self._lake.writing() as connection:
                 snapshot = self._write(connection, operations)
                 committing = True
         except PlatformError as error:
