@@ -118,6 +118,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lake/values/duckdb_text": ("lake/read/test_inlined_tables",),
     "lake/values/stall": ("lake/catalogue/test_stalls",),
     "lake/values/duckdb_time": ("lake/read/test_inlined_tables", "lake/values/test_defaults"),
+    "lake/values/xxhash": ("lake/values/test_hashes",),
     "language/query/approximate": ("relations/samples/estimate/test_approximate",),
     "language/query/exact": ("operators/group/test_split",),
     "language/query/plan": ("algebra/rules/test_join_hints", "select/test_rules"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from platform_plugin.cache import Cache
+from platform_plugin.lake.values.xxhash import MASK, P1, P2, P3, P4, P5, hash_long
 from platform_plugin.relations.samples.keys.seeds import derive_seed
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 EVERY = (1 << 63) - 1
 """The highest key: a reservoir with all keys up to this one holds every row."""
 
-_P1, _P2, _P3, _P4, _P5 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-_MASK = (1 << 64) - 1
-_SPARK_SEED = 42
 # Blocks that stay in the processor's cache are twice as fast.
 _BLOCK = 16_384
 
@@ -114,7 +112,7 @@ def low_keys(seed: int, first: int, end: int, bound: int, *, step: int = 1) -> t
 def keys_of_ids(seed: int, ids: Integers) -> Integers:
     """The keys of the rows with these ids."""
     found = ids.astype(np.int64).view(np.uint64)
-    found *= np.uint64(_P2)
+    found *= np.uint64(P2)
     scratch = np.empty_like(found)
     _mix(found, scratch, _state(seed))
     return _fold(found, scratch).view(np.int64)
@@ -127,7 +125,7 @@ def _blocks(seed: int, first: int, end: int, step: int = 1) -> Iterator[tuple[in
     state, steps, count = _state(seed), _steps(step), -(-(end - first) // step)
     for start in range(0, count, _BLOCK):
         mixed, scratch = _SCRATCH.blocks[:, : min(_BLOCK, count - start)]
-        np.add(steps[: len(mixed)], np.uint64((first + start * step) * _P2 & _MASK), out=mixed)
+        np.add(steps[: len(mixed)], np.uint64((first + start * step) * P2 & MASK), out=mixed)
         _mix(mixed, scratch, state)
         yield start, mixed
 
@@ -140,7 +138,7 @@ _STEPS: Cache[int, NDArray[np.uint64]] = Cache("steps of sample keys", weigh=lam
 
 def _steps(step: int) -> NDArray[np.uint64]:
     """Ids that are equally far apart are so too after the hash's first multiplication."""
-    return _STEPS.find(step, lambda: np.arange(_BLOCK, dtype=np.uint64) * np.uint64(step * _P2 & _MASK))
+    return _STEPS.find(step, lambda: np.arange(_BLOCK, dtype=np.uint64) * np.uint64(step * P2 & MASK))
 
 
 def _mix(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None:
@@ -148,14 +146,14 @@ def _mix(h: NDArray[np.uint64], t: NDArray[np.uint64], state: np.uint64) -> None
     np.right_shift(h, np.uint64(33), out=t)
     h <<= np.uint64(31)
     h |= t
-    h *= np.uint64(_P1)
+    h *= np.uint64(P1)
     h ^= state
     np.right_shift(h, np.uint64(37), out=t)
     h <<= np.uint64(27)
     h |= t
-    h *= np.uint64(_P1)
-    h += np.uint64(_P4)
-    for bits, prime in ((33, _P2), (29, _P3)):
+    h *= np.uint64(P1)
+    h += np.uint64(P4)
+    for bits, prime in ((33, P2), (29, P3)):
         np.right_shift(h, np.uint64(bits), out=t)
         h ^= t
         h *= np.uint64(prime)
@@ -171,17 +169,4 @@ def _fold(h: NDArray[np.uint64], out: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _state(seed: int) -> np.uint64:
     """The hash's state once Spark's own seed and the sample's have gone in."""
-    return np.uint64((_hash_one(seed & _MASK, _SPARK_SEED) + _P5 + 8) & _MASK)
-
-
-def _hash_one(value: int, seed: int) -> int:
-    h = (seed + _P5 + 8) & _MASK
-    h ^= _rotated(value * _P2 & _MASK, 31) * _P1 & _MASK
-    h = (_rotated(h, 27) * _P1 + _P4) & _MASK
-    h = (h ^ h >> 33) * _P2 & _MASK
-    h = (h ^ h >> 29) * _P3 & _MASK
-    return h ^ h >> 32
-
-
-def _rotated(value: int, bits: int) -> int:
-    return (value << bits | value >> (64 - bits)) & _MASK
+    return np.uint64((hash_long(seed) + P5 + 8) & MASK)
