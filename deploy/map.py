@@ -15,6 +15,7 @@ ROOMS = (
     "language",
     "lake",
     "engine",
+    "state",
     "operators",
     "relations",
     "maintenance",

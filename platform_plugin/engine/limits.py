@@ -101,6 +101,11 @@ class Limits:
     write_memory_bytes: int = _limit(
         256 << 20, least=1, decides="changed rows that the client writes wait in memory up to so many bytes before they become a file"
     )
+    before_image_rows: int = _limit(
+        4_000_000,
+        decides="UPDATE and DELETE leave up to so many rows as they were, in files of before-images for feeds of changes; of more rows "
+        "feeds read the data files",
+    )
     state_memory_bytes: int = _limit(
         64 << 20, least=1, decides="rows of a view's state that Spark computed wait in memory up to so many bytes before they become a file"
     )

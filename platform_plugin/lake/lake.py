@@ -33,13 +33,14 @@ from platform_plugin.lake.catalogue.tables import (
     read_tables,
     read_views,
 )
+from platform_plugin.lake.commit.before_images import name_before_images
 from platform_plugin.lake.commit.commit import Commit
 from platform_plugin.lake.commit.gates import Gates
 from platform_plugin.lake.files import file_division, files
 from platform_plugin.lake.files.sources import Sources
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.migrations.version import check_version, migrate_tables
-from platform_plugin.lake.read import changes, check, read, scan
+from platform_plugin.lake.read import before_images, changes, check, net_changes, read, scan
 from platform_plugin.lake.ring import retention as ring
 from platform_plugin.lake.upkeep import expire, leases, merge, vacuum
 
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.predicates.conditions import Condition
+    from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read.scan import TableScan
 
@@ -300,7 +302,13 @@ class Lake:
         """Write rows as files of about the table's target size, or as one where it has none."""
         return file_division.write_data_files(self.storage, table, rows, row_ids=row_ids)
 
-    def discard(self, written: Iterable[files.DataFile | files.DeleteFile]) -> None:
+    def write_before_images(
+        self, scan: TableScan, positions: Mapping[int, Sequence[int]], *, inlined: Sequence[int] = ()
+    ) -> list[BeforeImages]:
+        """Write the rows at positions of a scan's files, and inlined rows by row id, as the before-images of a commit that deletes them."""
+        return before_images.write_rows_at(self, scan, positions, inlined)
+
+    def discard(self, written: Iterable[files.DataFile | files.DeleteFile | BeforeImages]) -> None:
         """Remove files that no commit will name; after a commit of unknown outcome they are left for `vacuum` instead."""
         going = list(written)
         if going and not self._unsure:
@@ -316,6 +324,7 @@ class Lake:
             for part in split_chunks(list(endings)):
                 for table in (c.DATA_FILE, c.DELETE_FILE):
                     found.update(connection.execute(sa.select(table.c.path).where(table.c.path.in_(part))).scalars())
+            found |= name_before_images(connection, paths)
         return {endings[ending] for ending in found}
 
     def spare_files(self) -> None:
@@ -347,12 +356,23 @@ class Lake:
             plan = scan.read_scan(connection, table, snapshot, where=where)
         return read.read_rows(self, plan, columns=columns, where=where)
 
-    def changes(self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None) -> changes.Changes:
-        """The rows that were added to and deleted from a table between two snapshots, as files and positions."""
+    def changes(
+        self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None, where: Condition = ALWAYS
+    ) -> changes.Changes:
+        """The rows that were added to and deleted from a table between two snapshots, as files and positions: every step."""
         with self.reading() as connection:
             until = until or self._snapshot(connection, None, None)
             table = self.find_table(connection, Name.of(name), until)
-            return changes.read_changes(connection, table, after=after, until=until)
+            return changes.read_changes(connection, table, after=after, until=until, where=where)
+
+    def net_changes(
+        self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None, where: Condition = ALWAYS
+    ) -> net_changes.NetChanges:
+        """The rows of an older snapshot that a newer one does not have, and those that it has instead, as files and positions."""
+        with self.reading() as connection:
+            until = until or self._snapshot(connection, None, None)
+            table = self.find_table(connection, Name.of(name), until)
+            return net_changes.read_net_changes(connection, table, after=after, until=until, where=where)
 
     # Care
 

@@ -21,6 +21,7 @@ ROOMS = (
     {"language"},
     {"lake"},
     {"engine"},
+    {"state"},
     {"operators"},
     {"relations"},
     {"maintenance"},

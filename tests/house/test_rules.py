@@ -30,6 +30,7 @@ OWNERS = {
     "platform_segment": ("lake.ring", OVERVIEW),
     "platform_left_file": ("lake.ring",),
     "platform_consumer": ("lake.ring",),
+    "platform_gone": ("lake.commit.before_images",),
     "platform_gate_pass": ("lake.commit.passes", OVERVIEW),
     "platform_stall": ("lake.catalogue.stalls", OVERVIEW),
     "platform_batch": ("relations.batches",),

@@ -26,6 +26,7 @@ from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View, n
 from platform_plugin.lake.commit import column_operations as columns
 from platform_plugin.lake.commit import data_operations as data
 from platform_plugin.lake.commit import schema_operations as ddl
+from platform_plugin.lake.commit.before_images import BEFORE_IMAGE_TABLES, BeforeImages, KeepBeforeImages
 from platform_plugin.lake.commit.dependents import DEPENDENT_TABLES, check_needs
 from platform_plugin.lake.commit.gates import EndGateStalls
 from platform_plugin.lake.commit.not_null import prepare_not_null
@@ -75,6 +76,7 @@ class Commit:
         self._operations: list[data.Operation] = []
         self._appended: dict[UUID, tuple[Table, list[DataFile]]] = {}
         self._following: list[data.Operation] = []
+        self._images: dict[UUID, tuple[Table, list[BeforeImages]]] = {}
         self._passes: dict[Name, NotePass] = {}
         self._ungated: dict[Name, bool] = {}
         self._bypassed: list[Stall] = []
@@ -294,6 +296,11 @@ class Commit:
         """Delete rows that another client stores inside the catalogue."""
         self._do(data.DeleteInlinedRows(table, tuple(row_ids)))
 
+    def keep_before_images(self, table: Table, images: Iterable[BeforeImages]) -> None:
+        """Name the files that hold the rows which this commit ends in a table: all of them, or the commit is refused."""
+        self._refuse_finished()
+        self._images.setdefault(table.uuid, (table, []))[1].extend(images)
+
     # Notes and what they rely on
 
     def put(self, table: sa.Table, expected: Mapping[str, Any] | None = data.ANYTHING, **row: Any) -> None:
@@ -332,16 +339,19 @@ class Commit:
         """The operations in their order, appends last so that tables of this commit exist and row ids follow removals."""
         appended = tuple((table, tuple(files)) for table, files in self._appended.values() if files)
         passes = self._passes.values()
+        images = [KeepBeforeImages(table, tuple(files)) for table, files in self._images.values() if files]
         if not appended:
-            return [*self._operations, *passes]
+            return [*self._operations, *images, *passes]
         rings = KeepRings(tuple(table for table, _ in appended))
-        return [*self._operations, data.AppendFiles(appended), *self._following, rings, *passes]
+        return [*self._operations, *images, data.AppendFiles(appended), *self._following, rings, *passes]
 
     def _run(self) -> Snapshot:
         operations = [*self._planned(), *self._find_bypassed()]
         rings = [*RELATION_TABLES, *RING_TABLES] if any(isinstance(operation, KeepRings) for operation in operations) else []
         noted = [operation.table for operation in operations if isinstance(operation, data.PutRow | data.ForgetRow)]
-        self._lake.prepare_tables([*DEPENDENT_TABLES, *rings, *noted, *((*PASS_TABLES, *RELATION_TABLES) if self._passes else ())])
+        images = [*BEFORE_IMAGE_TABLES] if self._images else []
+        passes = [*PASS_TABLES, *RELATION_TABLES] if self._passes else []
+        self._lake.prepare_tables([*DEPENDENT_TABLES, *rings, *noted, *images, *passes])
         since = time.monotonic()
         while True:
             try:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,6 +66,14 @@ class DataFile:
     partition_values: tuple[str | None, ...] = ()
     partial_max: int | None = None
     row_groups: int | None = None
+
+
+class WrittenFile(Protocol):
+    """A file that was written for a commit."""
+
+    @property
+    def path(self) -> str:
+        """Where it is below the data folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,6 +406,6 @@ def with_partition(file: DataFile, values: Sequence[str | None]) -> DataFile:
     return replace(file, partition_values=tuple(values))
 
 
-def discard(storage: Storage, files: Iterable[DataFile | DeleteFile]) -> None:
+def discard(storage: Storage, files: Iterable[WrittenFile]) -> None:
     """Remove files that no commit will name."""
     storage.delete(file.path for file in files)

@@ -1,10 +1,11 @@
-"""`match_condition`: which rows of an Arrow table are in the description of a condition, in the order of values that SQL has."""
+"""`match_rows`: which rows of an Arrow table are in the description of a condition, in the order of values that SQL has."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +15,8 @@ from platform_plugin.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from platform_plugin.algebra.predicates.conditions import Box, Condition
     from platform_plugin.algebra.predicates.ranges import Domain, Interval
@@ -27,11 +30,20 @@ def match_rows(rows: pa.Table, fields: Sequence[Field], where: Condition) -> pa.
     """The rows that are in the description of a condition; their columns have the fields' names and types."""
     if where.is_always:
         return rows
+    return rows.slice(0, 0) if where.is_never else rows.filter(_match_boxes(rows, fields, where))
+
+
+def find_rows_within(rows: pa.Table, fields: Sequence[Field], where: Condition) -> NDArray[np.int64] | None:
+    """The places of these rows; None if all rows are within the condition."""
     if where.is_never:
-        return rows.slice(0, 0)
+        return np.zeros(0, dtype=np.int64)
+    mask = None if where.is_always else _match_boxes(rows, fields, where)
+    return None if mask is None else np.flatnonzero(pc.fill_null(mask, False))  # noqa: FBT003  the value of a null
+
+
+def _match_boxes(rows: pa.Table, fields: Sequence[Field], where: Condition) -> Any:
     by_name = {field.name.lower(): field for field in fields}
-    masks = [_match_box(rows, by_name, box) for box in where.boxes]
-    return rows.filter(_joined(pc.or_kleene, masks))
+    return _joined(pc.or_kleene, [_match_box(rows, by_name, box) for box in where.boxes])
 
 
 def _match_box(rows: pa.Table, fields: dict[str, Field], box: Box) -> Any:

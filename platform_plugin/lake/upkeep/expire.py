@@ -12,6 +12,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer
 from platform_plugin.lake.catalogue.tables import read_snapshot
+from platform_plugin.lake.commit.before_images import forget_before_images
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.commit.passes import hold_passes
 from platform_plugin.lake.read.scan import resolve_path
@@ -91,14 +92,15 @@ def _schedule_unreachable(connection: Connection) -> int:
         deletes += connection.execute(
             sa.select(d.c.delete_file_id, d.c.table_id, d.c.path, d.c.path_is_relative).where(d.c.data_file_id.in_(ids), ~is_unreachable(d))
         ).all()
-    schedule_deletion(connection, [*data, *deletes])
+    images = [(file_id, -1, path, True) for file_id, path in forget_before_images(connection)]
+    schedule_deletion(connection, [*data, *deletes, *images])
     forget_files(connection, gone)
     for ids in split_chunks([row.delete_file_id for row in deletes]):
         connection.execute(sa.delete(d).where(d.c.delete_file_id.in_(ids)))
-    return len(data) + len(deletes)
+    return len(data) + len(deletes) + len(images)
 
 
-def schedule_deletion(connection: Connection, rows: Sequence[c.AnyRow]) -> None:
+def schedule_deletion(connection: Connection, rows: Sequence[c.AnyRow | tuple[int, int, str, bool]]) -> None:
     """Schedule files for deletion, at a time not before the newest lease's; a row has id, table id, path and whether it is relative.
 
     A file beyond the data folder is another's, whom no client that works off the list asks.

@@ -14,6 +14,7 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import refuse_nested_schemas
 from platform_plugin.lake.catalogue.marks import MARKER, database_identity, refuse_strangers
+from platform_plugin.lake.commit.before_images import list_before_images
 from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.upkeep.expire import table_folders
 from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots
@@ -115,6 +116,7 @@ def _needed(connection: Connection, storage: Storage) -> set[str | None]:
             resolve_path(folders.get(row.table_id, ""), row.path, relative=True) if row.path_is_relative else _inside(storage, row.path)
             for row in rows
         )
+    needed.update(row.path for row in list_before_images(connection))
     return needed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ import pyarrow as pa
 from platform_plugin.algebra.types.data_types import quote_identifier
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.lake.read.before_images import ImageDates, has_before_images, read_at
+from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import read_positions
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind import bind_rows, new_name, place_errors
@@ -20,12 +23,13 @@ from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.target import find_changeable, named_fields, refuse_partitioned, statement_result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile, DeleteFile
     from platform_plugin.lake.read.scan import FileScan, TableScan
@@ -36,13 +40,16 @@ if TYPE_CHECKING:
     from platform_plugin.relations.result import Result
 
 _WRITERS = 8
+# Where a commit ends more than every third row of the files that it touches, a feed reads these as fast as before-images.
+_SPARSE = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenRows:
-    """The rows that a condition selects: positions by file name, row ids of rows in the catalogue, and all row ids."""
+    """The rows that a condition selects: positions and row ids by file name, row ids of rows in the catalogue, and all row ids."""
 
     positions: Mapping[str, Any]
+    file_row_ids: Mapping[str, Any]
     inlined: Any
     row_ids: Any
 
@@ -63,9 +70,9 @@ def run_delete(
         found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return statement_result(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
-        written, gone = write_deletes(work, scan, found)
-        with discard_on_failure(work, written.values()), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
-            commit_deletes(commit, scan, written, gone, found)
+        deletion = write_deletes(work, scan, found)
+        with discard_on_failure(work, deletion.files), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, deletion)
     return statement_result(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
 
 
@@ -90,6 +97,7 @@ def run_update(
         chosen = arrow_frame(work.session, pa.table({"\x1fchosen": pa.array(found.row_ids, pa.int64())}))
         target, among = new_name(), new_name()
         pieces = _plan_update(statement, [field.name for field in table.fields], quote_identifier(ROWID), target=target, among=among)
+        images = find_image_dates(work, scan, found)
         composed = bind_rows(
             work,
             statement.name,
@@ -102,24 +110,25 @@ def run_update(
             target=target,
         )
         with place_spark_errors(composed), place_errors(statement.assignments[0].expression):
-            files = run_update_write(
+            files, kept = run_update_write(
                 work.session,
                 lake,
                 table,
                 composed.frame,
                 changed=[a.column for a in statement.assignments],
+                images=images,
                 timeout=timeout,
                 progress=progress,
             )
         if sum(file.record_count for file in files) != len(found.row_ids):
-            lake.discard(files)
+            lake.discard([*files, *kept])
             raise InvalidValue(
                 f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
             )
-        with discard_on_failure(work, files):
-            written, gone = write_deletes(work, scan, found)
-        with discard_on_failure(work, [*written.values(), *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
-            commit_deletes(commit, scan, written, gone, found)
+        with discard_on_failure(work, [*files, *kept]):
+            deletion = write_deletes(work, scan, found, images=kept)
+        with discard_on_failure(work, [*deletion.files, *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
+            commit_deletes(commit, scan, deletion)
             commit.append(table, files)
     return statement_result(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
 
@@ -143,7 +152,7 @@ def find_rows(
     timeout: timedelta | None,
     progress: ProgressHandler | None,
 ) -> ChosenRows:
-    """The places of the rows that meet the condition, in eight bytes of memory for each row."""
+    """The places of the rows that meet the condition, in sixteen bytes of memory for each row."""
     from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID
 
     target = new_name()
@@ -163,23 +172,25 @@ def find_rows(
         target=target,
         where=statement.where,
     )
-    parts: dict[str, list[Any]] = {}
-    inlined: list[Any] = []
-    row_ids: list[Any] = []
+    parts: defaultdict[str, list[Any]] = defaultdict(list)
+    ids_of: defaultdict[str, list[Any]] = defaultdict(list)
+    inlined: list[Any] = [np.array([], dtype=np.int64)]
     with place_spark_errors(composed), work.session.arrow(composed.frame, timeout=timeout, progress=progress) as stream:
         for batch in stream:
             names = batch.column(0).dictionary_encode() if not pa.types.is_dictionary(batch.column(0).type) else batch.column(0)
             codes = names.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             positions = batch.column(1).fill_null(-1).to_numpy(zero_copy_only=False)
             ids = batch.column(2).to_numpy(zero_copy_only=False)
-            row_ids.append(ids)
             for code, name in enumerate(names.dictionary.to_pylist()):
-                parts.setdefault(name, []).append(positions[codes == code])
+                parts[name].append(positions[codes == code])
+                ids_of[name].append(ids[codes == code])
             inlined.append(ids[codes == -1])
+    file_row_ids = {name: np.concatenate(found) for name, found in ids_of.items()}
     return ChosenRows(
         positions={name: np.concatenate(found) for name, found in parts.items()},
-        inlined=np.concatenate(inlined) if inlined else np.array([], dtype=np.int64),
-        row_ids=np.concatenate(row_ids) if row_ids else np.array([], dtype=np.int64),
+        file_row_ids=file_row_ids,
+        inlined=np.concatenate(inlined),
+        row_ids=np.concatenate([*file_row_ids.values(), *inlined]),
     )
 
 
@@ -189,7 +200,9 @@ def _called(statement: Delete | Update) -> str:
 
 
 def _plan_update(statement: Update, columns: list[str], row_id: str, *, target: str, among: str) -> list[str | Span]:
-    """The rows as they will be: new values in the statement's order, so that positional parameters keep theirs."""
+    """The rows as they will be: new values in the statement's order, so that positional parameters keep theirs; then the old."""
+    from platform_plugin.engine.spark.frames.write import OLD
+
     pieces: list[str | Span] = ["SELECT "]
     for place, assignment in enumerate(statement.assignments):
         pieces += ["(\n", assignment.expression, f"\n) AS `\x1fnew_{place}`, "]
@@ -197,16 +210,33 @@ def _plan_update(statement: Update, columns: list[str], row_id: str, *, target: 
     new = {assignment.column.lower(): place for place, assignment in enumerate(statement.assignments)}
     value = {name: quote_identifier(f"\x1fnew_{new[name.lower()]}" if name.lower() in new else name) for name in columns}
     outer = ", ".join(f"{value[name]} AS {quote_identifier(name)}" for name in columns)
-    return [f"SELECT {outer}, {row_id} FROM (", *pieces, ")"]
+    # What the columns were is at hand here, and nowhere else without reading the rows again.
+    old = "".join(f", {quote_identifier(name)} AS {quote_identifier(OLD + name)}" for name in columns if name.lower() in new)
+    return [f"SELECT {outer}, {row_id}{old} FROM (", *pieces, ")"]
 
 
 def _deleted_count(file: FileScan) -> int:
     return (file.deletes.delete_count if file.deletes is not None else 0) + len(file.positions)
 
 
-def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows) -> tuple[dict[int, DeleteFile], list[int]]:
-    """New delete files for files that lose some rows, and the files that lose all."""
-    by_name = {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenDeletion:
+    """What was written for a deletion: delete files, the data files that lose all rows, inlined rows, and before-images."""
+
+    deletes: Mapping[int, DeleteFile]
+    emptied: Sequence[int]
+    inlined: Sequence[int]
+    images: Sequence[BeforeImages]
+
+    @property
+    def files(self) -> list[DeleteFile | BeforeImages]:
+        """The files, to be removed if the commit is refused."""
+        return [*self.deletes.values(), *self.images]
+
+
+def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows, *, images: Sequence[BeforeImages] | None = None) -> WrittenDeletion:
+    """Write delete files for data files that lose some rows, and before-images where a statement has not written them already."""
+    by_name = _by_name(scan)
     touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
 
     def write(file: FileScan, positions: Any) -> tuple[int, DeleteFile | None]:
@@ -222,17 +252,66 @@ def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows) -> tuple[
 
     with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
         results = list(pool.map(lambda pair: write(*pair), touched))
-    return {file_id: file for file_id, file in results if file is not None}, [file_id for file_id, file in results if file is None]
+    deletes = {file_id: file for file_id, file in results if file is not None}
+    with discard_on_failure(work, deletes.values()):
+        if images is None and wants_before_images(work, scan, found):
+            places = {file.id: positions for file, positions in touched}
+            images = work.lake.write_before_images(scan, places, inlined=found.inlined)
+    return WrittenDeletion(
+        deletes=deletes,
+        emptied=[file_id for file_id, file in results if file is None],
+        inlined=found.inlined.tolist(),
+        images=images or (),
+    )
 
 
-def commit_deletes(commit: Commit, scan: TableScan, written: Mapping[int, DeleteFile], gone: list[int], found: ChosenRows) -> None:
-    """Delete the selected rows in a commit."""
-    if written:
-        commit.delete(scan.table, written)
-    if gone:
-        commit.replace(scan.table, gone, [])
+def wants_before_images(work: Workspace, scan: TableScan, found: ChosenRows) -> bool:
+    """Whether it is worth while to write rows that end as before-images; if they are most rows of their files, these say as much."""
+    if not has_before_images(scan.table) or len(found.row_ids) > work.limits.before_image_rows:
+        return False
+    by_name = _by_name(scan)
+    around = sum(by_name[name].record_count for name, positions in found.positions.items() if len(positions))
+    return around >= _SPARSE * len(found.row_ids)
+
+
+def find_image_dates(work: Workspace, scan: TableScan, found: ChosenRows) -> ImageDates | None:
+    """For each row that an UPDATE changes the snapshot that added it; None if the statement is to write no before-images."""
+    if not wants_before_images(work, scan, found):
+        return None
+    by_name = _by_name(scan)
+    ids, dates = [], []
+    for name, positions in found.positions.items():
+        file = by_name[name]
+        ids.append(found.file_row_ids[name])
+        if file.partial_max is None:
+            dates.append(np.full(len(positions), file.begin_snapshot, dtype=np.int64))
+        else:
+            order = np.argsort(positions, kind="stable")
+            added = np.empty(len(positions), dtype=np.int64)
+            added[order] = read_at(work.lake, file, scan.snapshot, (), positions[order]).added
+            dates.append(added)
     if len(found.inlined):
-        commit.delete_inlined(scan.table, found.inlined.tolist())
+        with work.lake.reading() as connection:
+            for part in scan.inlined:
+                _, row_ids, added_in = read_inlined(connection, part, scan.table, scan.snapshot, fields=())
+                ids.append(np.array(row_ids, dtype=np.int64))
+                dates.append(np.array(added_in, dtype=np.int64))
+    return ImageDates.of(np.concatenate(ids), np.concatenate(dates))
+
+
+def _by_name(scan: TableScan) -> dict[str, FileScan]:
+    return {file.path.rsplit("/", 1)[-1]: file for file in scan.files}
+
+
+def commit_deletes(commit: Commit, scan: TableScan, deletion: WrittenDeletion) -> None:
+    """Delete the selected rows in a commit."""
+    if deletion.deletes:
+        commit.delete(scan.table, deletion.deletes)
+    if deletion.emptied:
+        commit.replace(scan.table, deletion.emptied, [])
+    if deletion.inlined:
+        commit.delete_inlined(scan.table, deletion.inlined)
+    commit.keep_before_images(scan.table, deletion.images)
 
 
 class discard_on_failure:  # noqa: N801  reads as a statement
@@ -240,7 +319,7 @@ class discard_on_failure:  # noqa: N801  reads as a statement
 
     def __init__(self, work: Workspace, files: Any) -> None:
         self.work = work
-        self.files: list[DataFile | DeleteFile] = list(files)
+        self.files: list[DataFile | DeleteFile | BeforeImages] = list(files)
 
     def __enter__(self) -> None:
         return None

@@ -46,12 +46,12 @@ def run_exchange(
         with place_spark_errors(bound.rendered):
             files, metrics = run_write(work.session, work.lake, table, frame, progress=progress)
         with discard_on_failure(work, files):
-            written, gone = write_deletes(work, scan, found)
+            deletion = write_deletes(work, scan, found)
         with (
-            discard_on_failure(work, [*written.values(), *files]),
+            discard_on_failure(work, [*deletion.files, *files]),
             work.lake.commit(f"exchange a part of {name}", base=lease.snapshot) as commit,
         ):
-            commit_deletes(commit, scan, written, gone, found)
+            commit_deletes(commit, scan, deletion)
             commit.append(table, files)
     rows = sum(file.record_count for file in files)
     return statement_result(commit.made, f"{rows} rows are in the place of {len(found.row_ids)} in {name}", rows=rows, metrics=metrics)

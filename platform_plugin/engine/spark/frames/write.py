@@ -18,10 +18,12 @@ from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, def
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.files.file_division import TOO_LARGE, rows_for
-from platform_plugin.lake.files.files import ROW_ID
+from platform_plugin.lake.files.files import ROW_ID, fit_rows
+from platform_plugin.lake.read.before_images import ImageRows, write_images
+from platform_plugin.lake.read.changes import nullable_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.before_images import ImageDates
 
 
 def run_write(
@@ -86,12 +90,17 @@ def _written_by_spark(lake: Lake, table: Table, frame: DataFrame, folder: str, *
     return lake.describe_files(table, sorted(paths)) if paths else []
 
 
+OLD = "\x1fold_"
+"""What the name of a column begins with that has the values before an update."""
+
+
 def shape_frame(
     frame: DataFrame, fields: Sequence[Field], given: Sequence[str], *, changed: Collection[str] | None = None, parsed: bool = False
 ) -> DataFrame:
     """A query's columns, in the order of `given`, as the columns of a table: values by the assignment rule, defaults filled in.
 
-    For an update, `changed` names its columns: the others are written as they are read, and the row ids with them. Records that were
+    For an update, `changed` names its columns: the others are written as they are read, and with them the row ids, and the values that the
+    columns had, where these are `given`. Records that were
     `parsed` for these columns have NULL in place of values that do not fit, and times are truncated to the column's precision.
     """
     if len(given) != len(frame.columns):
@@ -118,6 +127,11 @@ def shape_frame(
     if changed is not None:
         columns.append(f.col(f"_{names[ROWID]}").alias("_ducklake_internal_row_id"))
         schema = schema.add(t.StructField("_ducklake_internal_row_id", t.LongType(), metadata={"parquet.field.id": ROW_ID}))
+        for field, part in zip(fields, list(schema.fields), strict=False):
+            position = names.get((OLD + field.name).lower())
+            if position is not None:
+                columns.append(f.col(f"_{position}").alias(OLD + field.name))
+                schema = schema.add(t.StructField(OLD + field.name, part.dataType))
     # `to` casts as INSERT does and refuses what would lose something, but leaves ids off columns that need no cast.
     cast = placed.select(*columns).to(schema)
     return cast.select(*[_with_ids(part) for part in schema.fields])
@@ -181,26 +195,45 @@ def run_update_write(
     frame: DataFrame,
     *,
     changed: Collection[str],
+    images: ImageDates | None = None,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> list[DataFile]:
-    """Write changed rows, whose last column is their row id, as files that store these ids."""
+) -> tuple[list[DataFile], list[BeforeImages]]:
+    """Write changed rows as files that store their row ids, and with `images` also what they were.
+
+    The frame has the table's columns, the row id, and then the old values of the changed columns.
+    """
     names = [field.name for field in table.fields]
+    touched = {name.lower() for name in changed}
+    old = {name: OLD + name for name in names if name.lower() in touched}
     with session.job(timeout=timeout):
-        columns = shape_frame(frame, table.fields, [*names, ROWID], changed=changed)
+        columns = shape_frame(frame, table.fields, [*names, ROWID, *old.values()], changed=changed)
+        if images is None:
+            columns = columns.drop(*old.values())
     files: list[DataFile] = []
+    kept: list[BeforeImages] = []
     try:
         with session.arrow(columns, timeout=timeout, progress=progress) as stream:
             for part in _parts(stream, session.limits.write_memory_bytes):
-                rows = {name: part.column(name) for name in names}
-                for field in table.fields:
-                    if field.type == Primitive("uuid"):
-                        rows[field.name] = pa.chunked_array([_parsed(chunk) for chunk in rows[field.name].chunks], pa.uuid())
-                files += lake.write_files(table, pa.table(rows), row_ids=part.column("_ducklake_internal_row_id"))
+                row_ids = part.column("_ducklake_internal_row_id")
+                files += lake.write_files(table, _of_table(part, table, {name: name for name in names}), row_ids=row_ids)
+                if images is not None and part.num_rows:
+                    before = fit_rows(_of_table(part, table, {name: old.get(name, name) for name in names}), nullable_fields(table))
+                    numbers = row_ids.to_numpy()
+                    kept.append(write_images(lake, table, ImageRows(rows=before, row_ids=numbers, added=images.find(numbers))))
     except BaseException:
-        lake.discard(files)
+        lake.discard([*files, *kept])
         raise
-    return files
+    return files, kept
+
+
+def _of_table(part: pa.Table, table: Table, sources: Mapping[str, str]) -> pa.Table:
+    """The columns of a table from those of a result, in which UUIDs are texts."""
+    rows = {name: part.column(source) for name, source in sources.items()}
+    for field in table.fields:
+        if field.type == Primitive("uuid"):
+            rows[field.name] = pa.chunked_array([_parsed(chunk) for chunk in rows[field.name].chunks], pa.uuid())
+    return pa.table(rows)
 
 
 def _parts(stream: Iterator[pa.RecordBatch] | Any, most_bytes: int) -> Iterator[pa.Table]:

@@ -1,0 +1,1 @@
+"""State: what runs keep between them, and the changes of relations that they take up."""
