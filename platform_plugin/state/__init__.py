@@ -1,1 +1,1 @@
-"""State: what runs keep between them, and the changes of relations that they take up."""
+"""State: what runs keep between them, and the changes of relations that they consume."""

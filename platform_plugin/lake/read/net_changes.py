@@ -328,8 +328,10 @@ def with_deletes(connection: Connection, table: Table, files: Sequence[FileScan]
             lists[row.data_file_id] = delete_list(table, row, until=snapshot.id if beyond else None)
         if has_inlined:
             i = c.inlined_delete_table(table.id or 0).c
-            for row in connection.execute(sa.select(i.file_id, i.row_id).where(i.file_id.in_(part), i.begin_snapshot <= snapshot.id)):
-                positions.setdefault(row.file_id, []).append(row.row_id)
+            for file_id, place in connection.execute(
+                sa.select(i.file_id, i.row_id).where(i.file_id.in_(part), i.begin_snapshot <= snapshot.id)
+            ):
+                positions.setdefault(file_id, []).append(place)
     return [file._replace(deletes=lists.get(file.id), positions=tuple(positions.get(file.id, ()))) for file in files]
 
 

@@ -34,7 +34,7 @@ def equal_values(left: pa.Array | pa.ChunkedArray, right: pa.Array | pa.ChunkedA
     mine, other = _plain(left), _plain(right)
     if not len(mine):
         return np.zeros(0, dtype=np.bool_)
-    mine_valid, other_valid = (np.asarray(array.is_valid().to_numpy(zero_copy_only=False)) for array in (mine, other))
+    mine_valid, other_valid = _valid(mine), _valid(other)
     both = mine_valid & other_valid
     same = ~(mine_valid | other_valid)
     if both.all():
@@ -43,6 +43,10 @@ def equal_values(left: pa.Array | pa.ChunkedArray, right: pa.Array | pa.ChunkedA
     if len(places):
         same[places] = _equal_present(mine.take(pa.array(places)), other.take(pa.array(places)))
     return same
+
+
+def _valid(array: pa.Array) -> Flags:
+    return np.asarray(array.is_valid(), dtype=np.bool_)
 
 
 def _plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
