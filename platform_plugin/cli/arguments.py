@@ -101,10 +101,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command(
         "maintain", "maintain:run_maintain_command", "let continuous views and samples consume what has arrived", "platform maintain --once"
     )
-    sub.add_argument("views", nargs="*", metavar="NAME", help="the views and samples to maintain (default: all)")
-    sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
-    sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
-    _add_gates(sub)
+    _add_maintain(sub)
     sub = command("plot", "plot:run_plot", "draw a sample beside its population", "platform plot posts_sample --against 12")
     sub.add_argument("sample", metavar="SAMPLE", help="the sample to draw")
     sub.add_argument("--against", type=_count, action="append", default=[], metavar="N", help="an older snapshot to compare with")
@@ -189,6 +186,14 @@ def _add_sql(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--one-commit", action="store_true", help="create the views of a script of CREATE VIEW statements in one commit: all or none"
     )
+    _add_gates(sub)
+
+
+def _add_maintain(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("views", nargs="*", metavar="NAME", help="the views and samples to maintain (default: all)")
+    sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
+    sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
+    sub.add_argument("--dry-run", action="store_true", help="only say what a run would do now")
     _add_gates(sub)
 
 

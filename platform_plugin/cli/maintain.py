@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,12 @@ from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from platform_plugin.errors import PlatformError
-    from platform_plugin.relations.views.follow.maintain import MaintenanceOutcome
+    from platform_plugin.lake.catalogue.tables import Name
+    from platform_plugin.maintenance.run import MaintenanceOutcome
+    from platform_plugin.platform import Platform
 
 
 def run_maintain_command(given: argparse.Namespace) -> int:
@@ -31,6 +35,8 @@ def run_maintain_command(given: argparse.Namespace) -> int:
 
     line = ProgressLine("maintaining")
     with Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform, hold_to_suites(platform.lake, given):
+        if given.dry_run:
+            return _show_due(platform, only, json_lines=given.json)
         maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
         observer = _MaintainReport(json_lines=given.json)
         with handle_stop_signals(maintainer):
@@ -42,6 +48,28 @@ def run_maintain_command(given: argparse.Namespace) -> int:
             else:
                 maintainer.run(observer)
     return 1 if given.once and observer.troubled else 0
+
+
+def _show_due(platform: Platform, only: Sequence[Name] | None, *, json_lines: bool) -> int:
+    """Print what a run would do now; 1 if it would fail for a relation."""
+    from platform_plugin.maintenance.due import describe_due
+    from platform_plugin.maintenance.run import find_due
+    from platform_plugin.maintenance.service import check_maintained
+    from platform_plugin.relations.follow.maintained import Selection
+
+    for name in only or ():
+        check_maintained(platform.work, name)
+    due, failed = find_due(platform.work, Selection(names=None if only is None else frozenset(only)))
+    if json_lines:
+        print_document(
+            {
+                "due": [{**asdict(each), "rows": each.row_count} for each in due],
+                "failed": {name: failure_document(error) for name, error in failed.items()},
+            }
+        )
+    else:
+        print("\n".join(describe_due(due, failed) or ["nothing is due"]))
+    return 1 if failed else 0
 
 
 class _MaintainReport:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.engine.spark.session.repeated_work import RepeatedWork
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import Table
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
-from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
-    from platform_plugin.relations.views.follow.maintain import MaintenanceOutcome
+    from platform_plugin.maintenance.run import MaintenanceOutcome
 
 
 class Observer(Protocol):
@@ -58,26 +55,20 @@ class Maintainer:
     def run(self, observer: Observer, *, once: bool = False) -> None:
         """Maintain until `stop`; with `once`, one time, and then a failure is raised. Another relation's name is an error at the start."""
         for name in self._only or ():
-            _check_maintained(self._work, name)
+            check_maintained(self._work, name)
 
         def succeeded(done: MaintenanceOutcome) -> float | None:
-            if done.views or done.samples or done.failed:
+            if done.did_anything:
                 observer.maintained(done)
             return None if once else self._interval
 
         self._repeating.run(self._maintain, succeeded, observer.failed, fatal=PlatformError if once else ())
 
     def _maintain(self) -> MaintenanceOutcome:
-        done = run_maintenance(self._work, self._only, progress=self._progress)
-        # What no view looked at in the same scan.
-        sampled = run_sample_maintenance(self._work, self._only, progress=self._progress)
-        samples = (*done.samples, *sampled.samples)
-        wanted = find_result_requests(self._work, self._only, maintained=done.views)
-        stored = store_results(self._work, wanted, progress=self._progress)
-        return replace(done, samples=samples, failed=stored.failed | done.failed | sampled.failed)
+        return run_maintenance(self._work, self._only, progress=self._progress)
 
 
-def _check_maintained(work: Workspace, name: Name) -> None:
+def check_maintained(work: Workspace, name: Name) -> None:
     """A name is that of a continuous view, or of a sample that grows with a stream."""
     snapshot = work.lake.snapshot()
     with name_missing_relations(work.lake, name, snapshot, "view", "sample"), work.lake.reading() as connection:

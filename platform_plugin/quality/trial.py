@@ -19,11 +19,11 @@ from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.statements.registry import statement_text
 from platform_plugin.language.text.places import suggest_word
 from platform_plugin.language.text.writing import identifier, name_text
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.quality.cases import find_cases
 from platform_plugin.quality.difference import find_difference
 from platform_plugin.relations.bind import lake_name
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from platform_plugin.language.statements.registry import load
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
-    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.commit.writer import Writer
-    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.relations.answers import Answer
 
-RangeKey = tuple[str, int, int]
-"""A range of a stream: the stream's full name, its first row id, and the id after its last."""
+# What is done when rows were appended, as "module:function" in a room above; loaded when used.
+_AFTER_APPEND = ("platform_plugin.maintenance.propagation:propagate",)
 
 
 class AppendPart(Protocol):
@@ -33,39 +31,6 @@ class AppendPart(Protocol):
 
     def settle(self) -> None:
         """Called when the commit is made."""
-
-
-class JointWrite(Protocol):
-    """What a listener has computed from a range in another's run: files, and the change that makes them visible."""
-
-    @property
-    def name(self) -> str:
-        """The relation that it is for."""
-
-    @property
-    def files(self) -> Sequence[DataFile]:
-        """The files to remove if the run fails."""
-
-    def put(self, commit: Commit) -> None:
-        """Add it to the run's commit."""
-
-
-class JointScan(Protocol):
-    """A consumer that consumes a range of a stream in the scan and the commit of another's run."""
-
-    @property
-    def key(self) -> RangeKey:
-        """The range."""
-
-    @property
-    def looks_at_rows(self) -> bool:
-        """Whether Spark has to scan the range for it."""
-
-    def answer(self, work: Workspace, rows: DataFrame) -> Answer:
-        """Its query over the rows of the range, which have their row ids."""
-
-    def change(self, work: Workspace) -> JointWrite:
-        """Its result, when the scan is over."""
 
 
 class DropBlocker(NamedTuple):
@@ -84,19 +49,10 @@ class Listener(Protocol):
         del lake, base, table, rows
         return None
 
-    def appended(self, work: Workspace, table: Table, snapshot: Snapshot) -> None:
-        """Rows were appended to a table and are visible at a snapshot; an error here does not undo that."""
-        del work, table, snapshot
-
     def find_blocker(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> DropBlocker | None:
         """A table of a kind is about to be dropped by name: the relations of this kind that keep it, or None."""
         del work, table, kind, snapshot
         return None
-
-    def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
-        """A run consumes ranges of streams: the consumers that consume exactly these in the same scan."""
-        del work, snapshot, ranges
-        return ()
 
 
 def ask_append_parts(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -> list[AppendPart]:
@@ -105,19 +61,14 @@ def ask_append_parts(lake: Lake, base: Snapshot, table: Table, rows: pa.Table) -
 
 
 def notify_appended(work: Workspace, table: Table, snapshot: Snapshot) -> None:
-    """Tell all kinds that a commit has appended rows."""
-    for kind in _listeners():
-        kind.appended(work, table, snapshot)
+    """Tell the rooms above that a commit has appended rows, which are visible at a snapshot; an error there does not undo that."""
+    for place in _AFTER_APPEND:
+        load(place)(work, table, snapshot)
 
 
 def find_blockers(work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> list[DropBlocker]:
     """The relations of all kinds that keep a table from being dropped."""
     return [blocker for listener in _listeners() if (blocker := listener.find_blocker(work, table, kind, snapshot)) is not None]
-
-
-def joint_scans(work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> list[JointScan]:
-    """All consumers that consume ranges in the scan of a run."""
-    return [each for kind in _listeners() for each in kind.joint_scans(work, snapshot, ranges)]
 
 
 def _listeners() -> Sequence[Listener]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
+    from platform_plugin.relations.follow.maintained import Maintenance
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
@@ -130,6 +131,10 @@ class Kind(Listener, Protocol[R_contra]):
         from platform_plugin.relations.options import declare_options, stored_option
 
         declare_options(commit, table, declaration, dict(stored_option(option) for option in options))
+
+    def maintenance(self) -> Sequence[Maintenance[Any]]:
+        """How its relations are maintained, if they store what follows from other relations."""
+        return ()
 
     def drop(self, work: Workspace, commit: Commit, relation: R_contra, snapshot: Snapshot, *, alone: bool) -> None:
         """Drop it, with all that it stores, in a commit; `alone` if the statement names it, and not the relation that it belongs to."""

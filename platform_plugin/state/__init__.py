@@ -1,1 +1,1 @@
-"""State: what runs keep between them, and the changes of relations that they consume."""
+"""Stored state of maintained relations: nodes and who uses them, changes, keyed stores, their compaction and copies for fast look-ups."""

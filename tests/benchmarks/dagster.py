@@ -31,8 +31,9 @@ from platform_plugin.orchestration.runs.jobs import op_name
 from platform_plugin.orchestration.runs.upkeep import UpkeepResult, UpkeepRun
 from platform_plugin.orchestration.sensors.refreshing import SENSOR_NAME
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.advance import AttachView
+from platform_plugin.relations.views.follow.advance import AttachNode
 from platform_plugin.relations.views.record import FROM, RESULT_PART, VIEW_TABLES, ViewRecord, note_view, shown_columns
+from platform_plugin.state.node import Node
 from tests.benchmarks.report import Report
 
 if TYPE_CHECKING:
@@ -137,10 +138,11 @@ def _fill_lake(url: str) -> None:
                     }
                     for table in parts.values():
                         declare_relation(commit, table, Declaration(kind=STATE, options={"view": str(uuid)}))
-                    commit.also(AttachView(uuid, stream, 0))
+                    commit.also(AttachNode(parts["state_1"].uuid, stream, 0))
                     options = {RESULT_PART: shown_columns(_RESULT), FROM: {str(stream.uuid): 0}}
                     tables = {part: table.uuid for part, table in parts.items()}
-                    note_view(commit, ViewRecord(uuid=uuid, query=_query(number), options=options, parts=tables))
+                    nodes = [Node(uuid=table.uuid, kind=part.partition("_")[0]) for part, table in parts.items()]
+                    note_view(commit, ViewRecord(uuid=uuid, query=_query(number), options=options, parts=tables), nodes)
         rows = pa.table({"uid": pa.array(range(1000), pa.int32()), "score": pa.array(range(1000), pa.int32())})
         with lake.commit("rows") as commit:
             for stream in streams:

@@ -26,6 +26,7 @@ from platform_plugin.engine.spark.server.attach import start, stop
 from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
 from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.draw.pieces import read_pieces
@@ -35,7 +36,6 @@ from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir.counting import picking_frame
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
 from platform_plugin.relations.samples.reservoir.picking import PickRows
 from platform_plugin.relations.samples.reservoir.reservoir import Reservoir
@@ -230,7 +230,7 @@ def _measure_upkeep_of(
             own.append(picking[0])
             if batch % _RUN_EVERY == _RUN_EVERY - 1:
                 begin, used = time.perf_counter(), time.process_time()
-                run_sample_maintenance(platform.work)
+                run_maintenance(platform.work, kinds=["sample"])
                 runs.append(time.perf_counter() - begin)
                 run_busy += time.process_time() - used
     for stream in streams:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks.report import Report, seconds
 
 CUSTOMERS = int(os.environ.get("CUSTOMERS", "100000"))

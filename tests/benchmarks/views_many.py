@@ -18,8 +18,8 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks.report import Report
 
 MARKS = [int(number) for number in os.environ.get("MARKS", "10,100,500").split(",")]

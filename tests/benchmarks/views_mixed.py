@@ -7,8 +7,8 @@ import time
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks import views as aim
 
 if TYPE_CHECKING:

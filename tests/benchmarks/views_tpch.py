@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.language.text.writing import column_text
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.benchmarks.views import rounded
 from tests.relations.streams import tpch
 

@@ -9,9 +9,9 @@ import pytest
 
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate_node
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.operators.group.body import read_body
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 if TYPE_CHECKING:
     from platform_plugin.engine.refusal import Refusal

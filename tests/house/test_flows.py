@@ -83,9 +83,9 @@ def test_a_join(platform):
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_server")
 def test_a_view_and_a_tick(platform):
+    from platform_plugin.maintenance.run import run_maintenance
     from platform_plugin.orchestration.sensors.refreshing import RefreshPolicy, plan_refresh
     from platform_plugin.orchestration.sensors.waiting import read_waiting
-    from platform_plugin.relations.views.follow.maintain import run_maintenance
 
     platform.execute("CREATE VIEW scores AS SELECT uid, sum(score) AS score FROM posts GROUP BY uid")
     append(platform)

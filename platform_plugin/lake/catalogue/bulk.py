@@ -49,7 +49,7 @@ def update_rows(connection: Connection, table: sa.Table, keys: Sequence[Mapping[
     connection.execute(sa.update(table).where(condition).values({name: sa.bindparam(f"new_{name}") for name in new}), rows)
 
 
-def is_among(connection: Connection, column: sa.Column[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
+def is_among(connection: Connection, column: sa.ColumnElement[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
     """The condition that a column has one of many values, as one array parameter where the database has arrays."""
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.bindparam(None, list(values), type_=sa.ARRAY(column.type), unique=True))

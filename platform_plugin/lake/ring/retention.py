@@ -16,8 +16,9 @@ from platform_plugin.lake.catalogue.relations import Declaration, filter_streams
 from platform_plugin.lake.catalogue.snapshots import read_times
 from platform_plugin.lake.catalogue.table_statistics import table_totals, write_totals
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
+from platform_plugin.lake.cursors.cursor import read_owners
+from platform_plugin.lake.cursors.move import write_reader
 from platform_plugin.lake.read.scan import resolve_path
-from platform_plugin.lake.ring.consumers import read_consumers, write_reader
 from platform_plugin.lake.ring.history import move_to_history
 from platform_plugin.lake.ring.segments import (
     LEFT_FILE,
@@ -189,10 +190,10 @@ def _due(w: Writer, uuid: UUID, ring: Ring, limits: RetentionLimits) -> list[Seg
 def _held_from(w: Writer, table: Table, limits: RetentionLimits) -> int | None:
     """The oldest row that a consumer, or under `on_overrun = 'block'` any reader, still needs; None if nothing is held."""
     needed = []
-    for consumer, next_row_id in read_consumers(w.connection, table.uuid).items():
+    for consumer, next_row_id in read_owners(w.connection, table.uuid).items():
         is_session = consumer.startswith(SESSION)
         if is_session and has_holder_ended(consumer):
-            write_reader(w.connection, table.uuid, consumer, None)
+            write_reader(w.connection, consumer, table.uuid, None)
         elif is_session or not limits.drops_unconsumed:
             needed.append(next_row_id)
     if limits.blocks and read_leased_snapshots_if_any(w.connection).has_readers:

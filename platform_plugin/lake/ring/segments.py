@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,15 +58,7 @@ LEFT_FILE = sa.Table(
     sa.Column("left_at", c.UtcTimestamp, nullable=False),
     sa.Index("platform_left_file_by_stream", "relation_uuid"),
 )
-# Who has to see every row of a stream, such as a continuous view, and how far it has come.
-CONSUMER = sa.Table(
-    "platform_consumer",
-    c.metadata,
-    sa.Column("relation_uuid", sa.String, primary_key=True),
-    sa.Column("consumer", sa.String, primary_key=True),
-    sa.Column("next_row_id", sa.BigInteger, nullable=False),
-)
-RING_TABLES = (STREAM, SEGMENT, LEFT_FILE, CONSUMER)
+RING_TABLES = (STREAM, SEGMENT, LEFT_FILE, *CURSOR_TABLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import View, read_tables
 from platform_plugin.lake.read.sizes import read_files, read_rewritten
+from platform_plugin.maintenance.run import MaintenanceOutcome, run_maintenance
 from platform_plugin.orchestration.components.apply import find_changed, run_definition
 from platform_plugin.orchestration.sensors.waiting import WaitingView, read_waiting
 from platform_plugin.quality.gate import hold_to_gate
-from platform_plugin.relations.views.follow.maintain import MaintenanceOutcome, run_maintenance
-from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 from platform_plugin.relations.views.record import RESULT_PART, read_records, result_fields
 
 if TYPE_CHECKING:
@@ -92,9 +91,6 @@ def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Mode
     began = datetime.now(UTC)
     done = run_maintenance(platform.work, frozenset(chosen), progress=progress)
     failed |= done.failed
-    well = frozenset(name for name in chosen if str(name) not in failed)
-    if wanted := find_result_requests(platform.work, well, maintained=frozenset(done.views)):
-        failed |= store_results(platform.work, wanted, progress=progress).failed
     newest = lake.snapshot()
     after = {waiting.view: waiting for waiting in read_waiting(lake, newest)}
     states = _read_states(platform, [made[name] for name in chosen], newest, after=base.id)

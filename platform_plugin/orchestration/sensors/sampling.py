@@ -7,8 +7,8 @@ from uuid import UUID
 
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import read_tables
+from platform_plugin.lake.cursors.cursor import has_cursors, read_cursor
 from platform_plugin.lake.ring.arrivals import read_arrived_beyond
-from platform_plugin.lake.ring.consumers import has_consumers, read_cursor
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, find_unreported
 from platform_plugin.orchestration.sensors.refreshing import plan_refresh
@@ -47,7 +47,7 @@ def read_sample_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
             options = read_declaration(connection, stream.uuid).options
             progress = read_progress(connection, sample.table.uuid, snapshot.id)
             since = read_arrived_beyond(connection, stream.uuid, progress.next_row_id)
-            holds = has_consumers(connection) and read_cursor(connection, stream.uuid, sample.table.uuid) is not None
+            holds = has_cursors(connection) and read_cursor(connection, sample.table.uuid, stream.uuid) is not None
             pending = read_pending(connection, sample.table.uuid, sample.definition.relation, snapshot.id)
         # What was picked when it came is in the sample for every reader, and joins the stored one when there is much of it.
         rows = max(ring.next_row_id - progress.next_row_id, 0) if pending.is_due else 0

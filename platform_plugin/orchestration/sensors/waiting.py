@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.lake.catalogue.relations import read_declarations
-from platform_plugin.lake.ring.consumers import has_consumers, read_lagging_consumers, read_positions, read_waiting_since
+from platform_plugin.lake.cursors.cursor import has_cursors
+from platform_plugin.lake.ring.consumers import read_lagging_consumers, read_waiting_since
 from platform_plugin.orchestration.components.apply import LAG
 from platform_plugin.orchestration.sensors.changes import find_outdated
-from platform_plugin.relations.views.follow.progress import read_last_progress
+from platform_plugin.relations.views.follow.progress import read_last_progress, read_users_of_owners, read_view_positions
 from platform_plugin.relations.views.follow.strategy import rows_wanted
 from platform_plugin.relations.views.record import ViewRecord, read_options
 
@@ -79,11 +80,11 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
     """Every continuous view, whether or not rows wait for it; the number of queries does not depend on that of views."""
     with lake.reading() as connection:
         options = read_options(connection)
-        if not (options and has_consumers(connection)):
+        if not (options and has_cursors(connection)):
             return []
         sums = _read_sums(connection)
         taken_up = read_last_progress(connection)
-        positions = read_positions(connection)
+        positions = read_view_positions(connection, snapshot.id)
         views = {view.uuid: view for view in lake.views(snapshot)}
         records = {uuid: ViewRecord(uuid=uuid, query="", options=options[uuid]) for uuid in views if uuid in options}
         outdated = find_outdated(connection, views, records, snapshot.id)
@@ -100,7 +101,7 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
                     since=min(waits.since, default=None),
                     taken_up=taken_up.get(key, 0),
                     waits_for_first_run=waits.rows > 0 and taken_up.get(key, 0) <= (view.begin_snapshot or 0),
-                    position=positions.get(key, 0),
+                    position=sum(positions.get(key, {}).values()),
                     fullness=waits.fullness,
                     target_lag_seconds=options[view.uuid].get(LAG),
                     rows_wanted=rows_wanted(records[view.uuid]),
@@ -116,11 +117,17 @@ def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
     if not behind:
         return sums
     limits = read_declarations(connection, only={stream for _, stream, _ in behind})
-    for view, stream, count in behind:
+    users = read_users_of_owners(connection)
+    waiting: defaultdict[tuple[str, str], int] = defaultdict(int)  # by view and stream: of its slowest node
+    for owner, stream, count in behind:
+        for view in users.get(owner, ()):
+            waiting[view, stream] = max(waiting[view, stream], count)
+    for (view, stream), count in waiting.items():
         sums[view].streams.add(stream)
         sums[view].rows += count
         if stream in limits:
             sums[view].fullness = max(sums[view].fullness, share_of_ring(count, limits[stream].options))
-    for view, moment in read_waiting_since(connection).items():
-        sums[view].since.append(moment)
+    for owner, moment in read_waiting_since(connection).items():
+        for view in users.get(owner, ()):
+            sums[view].since.append(moment)
     return sums

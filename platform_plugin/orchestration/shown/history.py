@@ -50,9 +50,9 @@ def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedel
             arrivals[row.relation_uuid].append(
                 Arrival(next_row_id=row.next_row_id, at=row.arrived_at, rows=row.next_row_id - row.first_row_id)
             )
-        positions: defaultdict[tuple[str, str], list[tuple[datetime, int]]] = defaultdict(list)
-        for row in read_steps(connection):
-            positions[row.view_uuid, row.stream_uuid].append((row.snapshot_time, row.next_row_id))
+        positions: defaultdict[tuple[str, str, str], list[tuple[datetime, int]]] = defaultdict(list)
+        for view, owner, stream, at, position in read_steps(connection):
+            positions[view, owner, stream].append((at, position))
     # A lake that is young fills the picture too.
     first = min((known[0].at for known in arrivals.values()), default=now)
     window = max(_SHORTEST, min(window, now - first))
@@ -61,7 +61,7 @@ def read_timeline(lake: Lake, snapshot: Snapshot, now: datetime, window: timedel
     views = {str(view.uuid): view.name.relation for view in lake.views(snapshot)}
     moments = [since + window * (number + 1) / POINTS for number in range(POINTS)]
     lags: dict[str, list[float]] = {}
-    for (view, stream), known in positions.items():
+    for (view, _, stream), known in positions.items():
         if view in views and stream in arrivals:
             found = plan_lags(arrivals[stream], known, moments)
             before = lags.get(views[view], [0.0] * POINTS)

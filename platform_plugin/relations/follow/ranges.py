@@ -65,6 +65,11 @@ class Range:
         return self.first_row_id <= start and end <= self.next_row_id and file.row_id_start is not None
 
 
+def stream_name(stream: Table) -> str:
+    """The full name of a stream, as plans and ranges have it."""
+    return f"{stream.name.schema}.{stream.name.relation}"
+
+
 def read_range(lake: Lake, stream: Table, snapshot: Snapshot, first_row_id: int, *, view: str) -> Range:
     """The rows of a stream from a row id on, at a snapshot; rows that were evicted before they were consumed are an error."""
     scan = lake.scan(stream, snapshot)

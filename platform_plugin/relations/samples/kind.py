@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from platform_plugin.relations.kind import DeclarableKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
-    from platform_plugin.relations.hooks import AppendPart, DropBlocker, JointScan, RangeKey
+    from platform_plugin.relations.follow.maintained import Maintenance
+    from platform_plugin.relations.hooks import AppendPart, DropBlocker
     from platform_plugin.relations.lookups import SmallRelation
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
 
@@ -140,11 +141,11 @@ class SampleKind(DeclarableKind["Table"]):
 
         return find_samples(work.lake, table, kind, snapshot) if kind in ("stream", self.name) else None
 
-    def joint_scans(self, work: Workspace, snapshot: Snapshot, ranges: Collection[RangeKey]) -> Sequence[JointScan]:
-        """The samples that have exactly these ranges to consume."""
-        from platform_plugin.relations.samples.reservoir.joint import find_joint_samples
+    def maintenance(self) -> Sequence[Maintenance[Any]]:
+        """Samples of streams consume what has arrived."""
+        from platform_plugin.relations.samples.follow import SAMPLES
 
-        return find_joint_samples(work, snapshot, ranges)
+        return (SAMPLES,)
 
 
 SAMPLE = SampleKind()

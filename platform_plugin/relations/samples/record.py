@@ -19,7 +19,8 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.catalogue.tables import read_table_names, read_tables
 from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.lake.ring.consumers import add_consumer, move_cursor, read_cursor, remove_consumer
+from platform_plugin.lake.cursors.cursor import read_cursor
+from platform_plugin.lake.cursors.move import AddCursor, end_cursors, move_present
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.relations.samples.definition import Key, SampleDefinition
 from platform_plugin.relations.samples.reservoir.picks import (
@@ -154,7 +155,7 @@ class AttachSample:
         ring = read_ring(w.connection, self.stream.uuid)
         if ring.first_row_id > self.next_row_id:
             raise w.conflict(f'rows of stream "{self.stream.name}" left before the sample could hold them')
-        add_consumer(w, self.stream.uuid, self.sample.uuid, self.next_row_id)
+        AddCursor(owner=self.sample.uuid, input=self.stream.uuid, position=self.next_row_id).apply(w)
         _note(w, self.sample, SampleProgress(next_row_id=self.next_row_id))
 
 
@@ -168,7 +169,7 @@ class AdvanceSample:
     progress: SampleProgress
 
     def apply(self, w: Writer) -> None:
-        seen = read_cursor(w.connection, self.stream.uuid, self.sample.uuid)
+        seen = read_cursor(w.connection, self.sample.uuid, self.stream.uuid)
         found = read_progress(w.connection, self.sample.uuid, w.id)
         if seen is None or found.snapshot_id != self.expected:
             raise w.conflict(
@@ -176,7 +177,7 @@ class AdvanceSample:
             )
         # What was picked meanwhile is the sample's already.
         if seen < self.progress.next_row_id:
-            move_cursor(w, self.stream.uuid, self.sample.uuid, self.progress.next_row_id)
+            move_present(w, self.stream.uuid, {str(self.sample.uuid): self.progress.next_row_id})
         end_picks_before(w, self.sample.uuid, self.progress.next_row_id)
         _note(w, self.sample, self.progress)
 
@@ -256,7 +257,7 @@ class DetachSample:
     sample: Table
 
     def apply(self, w: Writer) -> None:
-        remove_consumer(w, self.sample.uuid)
+        end_cursors(w, self.sample.uuid)
         end_picks(w, self.sample.uuid)
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.lake.cursors.cursor import read_lowest
 from platform_plugin.lake.read.sizes import count_tables
 from platform_plugin.lake.ring.arrivals import has_rings, read_arrival_span, read_evicted_bytes, read_recent
-from platform_plugin.lake.ring.consumers import read_lowest_cursor
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.language.statements.create_stream import feed_text
@@ -59,7 +59,7 @@ def read_figures(connection: Connection, stream: Table, snapshot: Snapshot, now:
     recent = read_recent(connection, stream.uuid, now - _RECENT)
     # Of a ring that turns in less than a minute only what it still holds is known.
     span = _RECENT if not ring.first_row_id or oldest is None else min(_RECENT, max(now - oldest, timedelta(seconds=1)))
-    furthest_behind = read_lowest_cursor(connection, stream.uuid)
+    furthest_behind = read_lowest(connection, stream.uuid)
     history = read_history(connection, stream, snapshot.id)
     return StreamFigures(
         rows=ring.row_count,

@@ -14,11 +14,11 @@ from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.relations.answers import put_answers
 from platform_plugin.relations.follow.ranges import read_first_row_id
 from platform_plugin.relations.views.columns import ask_columns, infer_columns
-from platform_plugin.relations.views.follow.advance import AttachBeside, AttachView
-from platform_plugin.relations.views.follow.shared_states import SAME, DropStates, StateSharer, find_twin, sharing_key, state_likeness
-from platform_plugin.relations.views.follow.strategy import BATCH, BATCH_ROWS, DEFERRED, EAGER, SPLIT
+from platform_plugin.relations.views.follow.advance import AttachNode
+from platform_plugin.relations.views.follow.shared_states import find_shared_states, nodes_in_use, state_likeness
+from platform_plugin.relations.views.follow.strategy import DEFERRED, SPLIT, rows_parts
 from platform_plugin.relations.views.gates import find_gate, put_judged
-from platform_plugin.relations.views.read.shared_results import find_shared_results, static_likeness, tables_in_use
+from platform_plugin.relations.views.read.shared_results import find_shared_results, static_likeness
 from platform_plugin.relations.views.read.view import part_tables, split_name
 from platform_plugin.relations.views.record import (
     CREATED,
@@ -28,15 +28,13 @@ from platform_plugin.relations.views.record import (
     REFUSE,
     RESULT_PART,
     VIEW_TABLES,
-    DetachView,
     ViewRecord,
-    note_likeness,
-    note_propagated,
     note_view,
     read_records,
     shown_columns,
 )
 from platform_plugin.relations.views.relations import find_needs, note_meaning
+from platform_plugin.state.node import Node, ReleaseNodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +95,7 @@ class CommitViews:
     replaced: tuple[View, ...] = ()
     begins: dict[str, int] = field(default_factory=dict)
     statics: dict[str, Table] = field(default_factory=dict)
-    states: dict[str, StateSharer] = field(default_factory=dict)
+    states: dict[str, Table] = field(default_factory=dict)
     written: defaultdict[UUID, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
 
     def discard(self, lake: Lake) -> None:
@@ -161,18 +159,20 @@ def put_view(
     fields = columns.fields
     covered = _covered_rows(work, new, snapshot, views)
     begins = {stream: covered[str(table.uuid)] for stream, table in streams.items()}
-    twin = None
-    same = sharing_key(plan, kept, new.options)
-    if not alone and same is not None:
-        here = views.states.get(state_likeness(same, covered))
-        twin = here or find_twin(work, same, covered, snapshot, fields=fields, but=views.replaced)
+    at = {stream: (str(table.uuid), begins[stream]) for stream, table in streams.items()}
+    shared: dict[str, Table] = {}
+    if not alone:
+        alike = state_likeness(plan, kept, new.options, at)
+        shared = find_shared_states(work, alike, snapshot, fields=fields, but=views.replaced)
+        shared |= {state: views.states[digest] for state, digest in alike.items() if digest in views.states}
     uuid = commit.create_view(name, new.query, columns=new.columns, comment=new.comment)
     commit.expect_unchanged(*stored.values())
     needs = find_needs(work, plan, new.meaning.used, snapshot, refuses=new.options.get(ON_TABLE_CHANGE) == REFUSE, keeps_rows=is_deferred)
     commit.expect_unchanged(*(need.relation for need in needs if need.rows and not isinstance(need.relation, View)))
     commit.also(AddDependent(uuid, needs))
-    parts: dict[str, Table] = {**kept, **({} if twin is None else twin.states)}
-    parts |= _create_tables(commit, new, uuid, {part: found for part, found in fields.items() if part not in parts})
+    parts: dict[str, Table] = {**kept, **shared}
+    made = _create_tables(commit, new, uuid, {part: found for part, found in fields.items() if part not in parts})
+    parts |= made
     begun = BegunView(
         new=new,
         uuid=uuid,
@@ -196,17 +196,12 @@ def put_view(
     if gate is not None:
         with lake.lease(None if fill is not None else snapshot, holder="gate") as lease:
             views.written[parts[RESULT_PART].uuid] += put_judged(work, commit, begun, gate, lease.snapshot)
-    _attach(commit, new, uuid, streams, begun.reached if twin is None else twin)
-    if gate is not None:
-        same = None
-    elif same is None:
-        same = sharing_key(plan, parts, new.options)
-    _note_parts(commit, begun, {RESULT_PART: shown_columns(fields[RESULT_PART]), CREATED: snapshot.id, FROM: covered, SAME: same})
+    likeness = {} if gate is not None else state_likeness(plan, parts, new.options, at)
+    _note_nodes(commit, begun, made, static_likeness(plan) | likeness, {RESULT_PART: shown_columns(fields[RESULT_PART]), FROM: covered})
+    _attach(commit, begun, made)
     note_meaning(commit, uuid, new.meaning)
     views.statics |= {digest: parts[part] for part, digest in digests.items()}
-    if same is not None:
-        states = {state.name: parts[state.name] for state in plan.states}
-        views.states.setdefault(state_likeness(same, covered), StateSharer(uuid=uuid, name=str(name), states=states))
+    views.states |= {digest: parts[state] for state, digest in likeness.items()}
 
 
 def _covered_rows(work: Workspace, new: NewView, snapshot: Snapshot, views: CommitViews) -> dict[str, int]:
@@ -229,34 +224,39 @@ def _create_tables(commit: Commit, new: NewView, uuid: UUID, fields: Mapping[str
     return made
 
 
-def _attach(commit: Commit, new: NewView, uuid: UUID, streams: Mapping[str, Table], reached: Mapping[str, int] | StateSharer) -> None:
-    """Let the view consume its streams, from known rows or from the cursors of a view whose states it shares."""
-    if isinstance(reached, StateSharer):
-        commit.also(AttachBeside(uuid, reached.uuid, tuple(streams.values())))
-    else:
-        for stream, table in streams.items():
-            commit.also(AttachView(uuid, table, reached[stream]))
-    strategy = new.options.get("maintenance", SPLIT)
-    if strategy in (EAGER, BATCH):
-        waiting = 1 if strategy == EAGER else new.options.get("batch_rows") or BATCH_ROWS
-        for table in streams.values():
-            note_propagated(commit, table.uuid, uuid, waiting)
+def _attach(commit: Commit, begun: BegunView, made: Mapping[str, Table]) -> None:
+    """Let the new nodes of a view consume their streams from where they were filled up to."""
+    plan = begun.new.plan
+    consuming = {(rows_parts(plan)[part.stream] if begun.is_deferred else part.state, part.stream): None for part in plan.streams}
+    for part, stream in consuming:
+        if part in made:
+            commit.also(AttachNode(made[part].uuid, begun.streams[stream], begun.reached[stream]))
 
 
-def _note_parts(commit: Commit, begun: BegunView, known: Mapping[str, Any]) -> None:
-    """Write the definition of a view, and the digests by which others find the parts that they can share."""
+def _note_nodes(commit: Commit, begun: BegunView, made: Mapping[str, Table], likeness: Mapping[str, str], known: Mapping[str, Any]) -> None:
+    """Write the definition of a view, and its new nodes with the likeness by which other views find them."""
     new, plan = begun.new, begun.new.plan
     pinned = {PINNED_TABLES: list(plan.static_tables)} if plan.static_tables else {}
+    created = {CREATED: commit.base.id}
     record = ViewRecord(
         uuid=begun.uuid,
         query=new.query,
         columns=new.columns,
-        options={**new.options, **known, **pinned},
+        options={**new.options, **known, **created, **pinned},
         parts={part: table.uuid for part, table in begun.tables.items()},
     )
-    note_view(commit, record)
-    states = {} if known[SAME] is None else {"": state_likeness(known[SAME], known[FROM])}
-    note_likeness(commit, begun.uuid, static_likeness(plan) | states)
+    nodes = [
+        Node(uuid=table.uuid, kind=part.partition("_")[0], likeness=likeness.get(part), plan=node_plan(plan, part), options=created)
+        for part, table in made.items()
+    ]
+    note_view(commit, record, nodes)
+
+
+def node_plan(plan: SplitPlan, part: str) -> str | None:
+    """What fills a part, as SQL; None for stored rows and results, which are the stream and the view themselves."""
+    static = next((static.sql() for static in plan.statics if static.name == part), None)
+    filling = [found.sql() for found in plan.streams if found.state == part]
+    return static if static is not None else "; ".join(filling) or None
 
 
 def _put_static(work: Workspace, commit: Commit, table: Table, columns: PartColumns, *, part: str, views: CommitViews) -> None:
@@ -293,16 +293,14 @@ def drop_views(work: Workspace, commit: Commit, views: Sequence[View], snapshot:
         return
     with work.lake.reading() as connection:
         records = read_records(connection, only=[view.uuid for view in views])
-    needed = tables_in_use(work, snapshot, but=views) if records else set()
+    needed = nodes_in_use(work, {node for record in records.values() for node in record.parts.values()}, but=views)
     for view in views:
         commit.drop_view(view)
         if view.uuid in records:
             commit.also(RemoveDependent(view))
-            commit.also(DetachView(view.uuid))
-    dropped: set[UUID] = set()
-    for uuid, record in records.items():
-        going = [table for table in part_tables(work, record, snapshot).values() if table.uuid not in needed | dropped]
-        for table in going:
-            commit.drop_table(table)
-        commit.also(DropStates(uuid, tuple(going)))
-        dropped |= {table.uuid for table in going}
+    parts = (table for record in records.values() for table in part_tables(work, record, snapshot).values())
+    going = {table.uuid: table for table in parts if table.uuid not in needed}
+    for table in going.values():
+        commit.drop_table(table)
+    if records:
+        commit.also(ReleaseNodes(users=tuple(records), going=frozenset(going)))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from platform_plugin.errors import CommitConflict, InvalidStatement, InvalidValue, ObjectExists, PlatformError, QueryFailed, RefusedView
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES, Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Table
-from platform_plugin.lake.ring.consumers import has_consumers, read_consumers
+from platform_plugin.lake.cursors.cursor import has_cursors, read_owners
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.counting import count_text
@@ -27,7 +27,8 @@ from platform_plugin.relations.result import Result
 from platform_plugin.relations.target import find_existing, statement_result
 from platform_plugin.relations.views.build import CommitViews, NewView, drop_views, first_rows, make_view, put_view
 from platform_plugin.relations.views.explain import explain_split
-from platform_plugin.relations.views.follow.shared_states import find_sharers, sharing_key
+from platform_plugin.relations.views.follow.progress import read_consuming_views
+from platform_plugin.relations.views.follow.shared_states import find_sharers, state_likeness
 from platform_plugin.relations.views.follow.strategy import BATCH, DEFERRED, EAGER, SPLIT
 from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.plans import prepare_plan, read_plans
@@ -248,8 +249,10 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
         ]
         options = dict(stored_option(option) for option in statement.options)
         begins = first_rows(work, plan, snapshot, earliest=options.get("start") == "earliest")
-        same = sharing_key(plan, find_shared_results(work, plan, snapshot), options)
-        twins = [f"made now, it would share the states of view {view.name}" for view, _ in find_sharers(work, same, begins, snapshot)]
+        streams = {stream: str(work.lake.table(split_name(stream), snapshot).uuid) for stream in plan.stream_names}
+        at = {stream: (uuid, begins[uuid]) for stream, uuid in streams.items()}
+        likeness = state_likeness(plan, find_shared_results(work, plan, snapshot), options, at)
+        twins = [f"made now, it would share states of view {view}" for view in find_sharers(work, likeness, snapshot)]
         text = "\n".join([explain_split(plan), *(found.explain() for found in shared), *twins[:1]])
     return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
 
@@ -320,8 +323,8 @@ _MAINTAINED_BY = {
 def find_consuming_views(lake: Lake, stream: Table, snapshot: Snapshot) -> DropBlocker | None:
     """The continuous views that keep a stream from being dropped, or None."""
     with lake.reading() as connection:
-        if not has_consumers(connection):
+        if not has_cursors(connection):
             return None
-        consumers = read_consumers(connection, stream.uuid)
-    views = sorted(str(view.name) for view in lake.views(snapshot) if str(view.uuid) in consumers)
+        consumers = read_consuming_views(connection, list(read_owners(connection, stream.uuid)))
+    views = sorted(str(view.name) for view in lake.views(snapshot) if view.uuid in consumers)
     return DropBlocker("read by", tuple(views), "DROP VIEW") if views else None

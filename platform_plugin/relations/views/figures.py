@@ -17,7 +17,7 @@ from platform_plugin.relations.bind import Resolver, find_query_plan, read_named
 from platform_plugin.relations.views.follow.shared_states import find_twins
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables, find_changed_tables
-from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
+from platform_plugin.relations.views.read.view import part_tables, split_name, stream_ranges, view_ranges
 from platform_plugin.relations.views.record import CREATED, FROM, PINNED_TABLES, read_records, result_fields
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapsho
     facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
     try:
         plan = find_plan(work, record, snapshot)
-        ranges = view_ranges(work, name, record, plan, snapshot)
+        ranges = stream_ranges(plan, view_ranges(work, name, record, plan, snapshot))
         for stream, tail in ranges.items():
             seen = f"up to row {tail.first_row_id - 1}" if tail.first_row_id else "nothing"
             facts[f"consumed of {stream}"] = f"{seen}, {tail.row_count} rows wait and are merged when it is read"

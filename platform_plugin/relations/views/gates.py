@@ -1,4 +1,4 @@
-"""Gates of views: a result is judged and stored before a run consumes rows, or before a new view replaces an old one."""
+"""Gates of views: the results that are judged before a run consumes rows, or before a new view replaces an old one."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ from platform_plugin.lake.ring.history import read_history
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.bind import read_named
 from platform_plugin.relations.follow.ranges import read_range_with_history
-from platform_plugin.relations.views.follow.poison import note_failure
+from platform_plugin.relations.views.follow.results import find_pending_result
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.stored import ResultRequest, store_results
 from platform_plugin.relations.views.read.view import merged_state, query_upper, run_stream_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART, note_result, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import timedelta
-
-    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.commit.gates import Gate
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.follow.maintained import Maintained
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.views.build import BegunView
-    from platform_plugin.relations.views.follow.maintain import PendingView
+    from platform_plugin.relations.views.follow.pending import PendingView
 
 
 def find_gate(work: Workspace, name: Name, plan: SplitPlan) -> Gate | None:
@@ -52,47 +48,23 @@ def refuse_gate_of_view(work: Workspace, name: Name) -> None:
         )
 
 
-def pass_gates(
-    work: Workspace,
-    behind: Sequence[PendingView],
-    snapshot: Snapshot,
-    *,
-    timeout: timedelta | None = None,
-    progress: ProgressHandler | None = None,
-) -> tuple[list[PendingView], dict[str, PlatformError]]:
-    """The views that may consume what waits, and the refusals of the others.
+def find_gated_results(work: Workspace, snapshot: Snapshot, pending: PendingView) -> list[Maintained]:
+    """The results with gates of a view and of those that share its states; none of them may consume before all of these have passed.
 
-    Consuming changes no answer, so the result that is judged and stored here is the one that readers get afterwards.
+    Consuming changes no answer, so a result that is judged and stored before is the one that readers get afterwards.
     """
-    gated = {view.name: wanted for view in behind if (wanted := _with_gates(work, view, snapshot))}
-    if not gated:
-        return list(behind), {}
-    everything = [each for wanted in gated.values() for each in wanted]
-    failed = dict(store_results(work, everything, at=snapshot, timeout=timeout, progress=progress).failed)
-    refused: dict[str, PlatformError] = {}
-    for view in behind:
-        try:
-            for each in gated.get(view.name, ()):
-                find_gate(work, each.view.name, find_plan(work, each.record, snapshot))
-        except InvalidValue as error:
-            failed[view.name] = error
-        found = next((failed[str(each.view.name)] for each in gated.get(view.name, ()) if str(each.view.name) in failed), None)
-        if found is not None:
-            refused[view.name] = note_failure(work, snapshot, view, found)
-    return [view for view in behind if view.name not in refused], refused
-
-
-def _with_gates(work: Workspace, view: PendingView, snapshot: Snapshot) -> list[ResultRequest]:
-    """A view and those that share its states, as far as they have gates."""
     if not work.lake.gates.names:
         return []  # as in nearly every run; the views of a lake are not read for each of them
-    names = {view.name, *view.twins}
-    found = [each for each in work.lake.views(snapshot) if str(each.name) in names and work.lake.gates.find(each.name) is not None]
+    names = {pending.name, *pending.twins}
+    found = [view for view in work.lake.views(snapshot) if str(view.name) in names and work.lake.gates.find(view.name) is not None]
     if not found:
         return []
     with work.lake.reading() as connection:
         records = read_records(connection)
-    return [ResultRequest(view=each, record=records[each.uuid]) for each in found]
+    for view in found:
+        find_gate(work, view.name, find_plan(work, records[view.uuid], snapshot))
+    results = (find_pending_result(work, view, records[view.uuid], snapshot) for view in found)
+    return [each for each in results if each is not None]
 
 
 def put_judged(work: Workspace, commit: Commit, begun: BegunView, gate: Gate, snapshot: Snapshot) -> list[DataFile]:
@@ -122,7 +94,7 @@ def put_judged(work: Workspace, commit: Commit, begun: BegunView, gate: Gate, sn
         work.lake.discard(made)
         raise
     put_answers(commit, judged)
-    note_result(commit, begun.uuid, snapshot)
+    note_result(commit, begun.uuid, target.table.uuid, snapshot, name=begun.new.name, expected=None)
     commit.note_pass(begun.new.name, target.table)
     return made
 

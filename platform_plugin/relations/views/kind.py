@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome, DescribedRelation
+    from platform_plugin.relations.follow.maintained import Maintenance
     from platform_plugin.relations.hooks import DropBlocker
     from platform_plugin.relations.lookups import RecentResult, SmallRelation
     from platform_plugin.relations.reading import Dependency, ReadContext, ReadRequest, RelationRows
@@ -136,11 +137,12 @@ class ViewKind(DeclarableKind["View"]):
         del alone
         drop_views(work, commit, [relation], snapshot)
 
-    def appended(self, work: Workspace, table: Table, snapshot: Snapshot) -> None:
-        """Maintain eager views, and batched ones if enough rows wait."""
-        from platform_plugin.relations.views.follow.propagate import propagate
+    def maintenance(self) -> Sequence[Maintenance[Any]]:
+        """Continuous views consume their streams; the results that are kept are stored."""
+        from platform_plugin.relations.views.follow.results import RESULTS
+        from platform_plugin.relations.views.follow.step import VIEWS
 
-        propagate(work, table, snapshot)
+        return VIEWS, RESULTS
 
     def find_blocker(self, work: Workspace, table: Table, kind: str, snapshot: Snapshot) -> DropBlocker | None:
         """The continuous views over a stream."""

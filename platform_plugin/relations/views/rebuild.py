@@ -13,7 +13,6 @@ from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_wi
 from platform_plugin.relations.target import statement_result
 from platform_plugin.relations.views.build import NewView, make_view
 from platform_plugin.relations.views.follow.passes import ViewTask, range_queries
-from platform_plugin.relations.views.follow.shared_states import SAME
 from platform_plugin.relations.views.plans import prepare_plan
 from platform_plugin.relations.views.read.view import split_name
 from platform_plugin.relations.views.record import CREATED, FROM, PINNED_TABLES, RESULT_PART, read_records
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 3
-_OF_ITS_MAKING = {RESULT_PART, CREATED, FROM, PINNED_TABLES, SAME}
+_OF_ITS_MAKING = {RESULT_PART, CREATED, FROM, PINNED_TABLES, "same"}
 # What arrives while a rebuild runs is taken up before it ends, so that little is left that could leave the ring until then.
 _ROUNDS = 4
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
-from platform_plugin.lake.ring.segments import CONSUMER, RetentionLimits, Ring, Segment, plan_eviction, read_ring, read_segments
+from platform_plugin.lake.cursors.move import AddCursor, MoveCursor
+from platform_plugin.lake.ring.segments import RetentionLimits, Ring, Segment, plan_eviction, read_ring, read_segments
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -154,12 +155,12 @@ def test_what_a_consumer_has_not_seen_stays_unless_the_stream_drops_it(lake):
     table = stream(lake, retention_rows=10)
     append(lake, table, 0, 10)
     with lake.commit("attach") as commit:
-        commit.put(CONSUMER, relation_uuid=str(table.uuid), consumer="view", next_row_id=5)
+        commit.also(AddCursor(owner="view", input=table.uuid, position=5))
     append(lake, table, 10, 5)
     append(lake, table, 15, 40)
     assert held(lake) == list(range(55))
     with lake.commit("consume") as commit:
-        commit.put(CONSUMER, relation_uuid=str(table.uuid), consumer="view", next_row_id=15)
+        commit.also(MoveCursor(owner="view", input=table.uuid, expected=5, position=15, consumer="the view"))
         commit.retain(table)
     assert held(lake) == list(range(15, 55))
     with lake.commit("drop instead") as commit:

@@ -6,10 +6,10 @@ import pytest
 
 from platform_plugin import Platform
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.orchestration.assets import assets
 from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.assets.translator import Translator
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.orchestration.conftest import IMPACT, POSTS, USERS
 
 

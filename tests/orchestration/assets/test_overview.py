@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.orchestration import PlatformResource
 from platform_plugin.orchestration.assets.overview import build_overview, overview_metadata
 from platform_plugin.orchestration.shown.chart import as_markdown, draw_panels
 from platform_plugin.orchestration.shown.history import POINTS, Arrival, plan_lags, plan_rates, read_timeline
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -10,9 +10,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.follow.ranges import ROW_IDS, read_range, rows_of, send_rows
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
 

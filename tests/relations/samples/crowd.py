@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples import waiting
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 
 
 def work(platform: Platform, random: np.random.Generator, what: str, times: int) -> None:
@@ -18,7 +18,7 @@ def work(platform: Platform, random: np.random.Generator, what: str, times: int)
     stream = platform.stream("posts")
     for _ in range(times):
         if what == "maintain":
-            done = run_sample_maintenance(platform.work)
+            done = run_maintenance(platform.work, kinds=["sample"])
             assert not done.failed, done.failed
             time.sleep(0.05)
         elif what == "append":

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from tests.relations.samples.streams import COLUMNS, append, ids
 
 
@@ -17,7 +17,7 @@ def test_on_either_database_and_for_an_independent_reader(lake_url, duck):
         platform.execute("CREATE SAMPLE w ON posts SIZE 9 WITH (window = '50 rows', seed = 1)")
         for start in range(0, 90, 30):
             append(platform, "posts", start, start + 30)
-            run_sample_maintenance(platform.work)
+            run_maintenance(platform.work, kinds=["sample"])
         found = ids(platform, "s"), sorted(platform.lake.read("w").column("id").to_pylist())
         assert min(found[1]) >= 40
     reader = duck(lake_url)
@@ -36,7 +36,7 @@ def test_runs_at_once_take_up_each_row_once(tmp_path):
 
     def maintain(_):
         with Platform.open(tmp_path / "lake") as own:
-            return run_sample_maintenance(own.work)
+            return run_maintenance(own.work, kinds=["sample"])
 
     with Platform.open(tmp_path / "lake") as platform, ThreadPoolExecutor(3) as pool:
         for start in range(0, 200, 40):

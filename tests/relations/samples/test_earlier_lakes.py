@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from platform_plugin.lake.lake import Lake
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples import record
 from platform_plugin.relations.samples.reservoir import sample_list
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.picks import PICK
 from tests.relations.samples.streams import COLUMNS, append, counted_keys, ids, rows
 
@@ -50,7 +50,7 @@ def put(platform, first, last):
         lambda platform: platform.execute("DESCRIBE EXTENDED w"),
         lambda platform: platform.execute("INSERT INTO posts VALUES (100, 'a', 1)"),
         lambda platform: put(platform, 100, 110),
-        lambda platform: run_sample_maintenance(platform.work),
+        lambda platform: run_maintenance(platform.work, kinds=["sample"]),
         lambda platform: platform.execute("REFRESH SAMPLE w"),
         lambda platform: platform.execute("DROP SAMPLE s"),
     ],
@@ -73,7 +73,7 @@ def test_samples_go_on_on_either_database(lake_url):
         assert ids(platform, "s") == lowest(0, 150)
         assert ids(platform, "w") == lowest(70, 150)
         for last in (170, 190, 210):
-            assert not run_sample_maintenance(platform.work).failed
+            assert not run_maintenance(platform.work, kinds=["sample"]).failed
             for name in ("s", "w"):
                 platform.execute(f"REFRESH SAMPLE {name}")
             put(platform, last - 20, last)

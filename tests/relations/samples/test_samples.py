@@ -6,10 +6,10 @@ import pytest
 
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, StreamOverrun, UnknownObject
 from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.handle import merge_named
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from tests.relations.samples.chi_square import inclusion
 from tests.relations.samples.streams import COLUMNS, append, ids, rows
 
@@ -45,10 +45,10 @@ def test_whoever_takes_up_a_range_draws_the_same(platform):
     append(platform, "posts", 300, 900)
     before = ids(platform, "s")
     assert before == ids(platform, "s")
-    done = run_sample_maintenance(platform.work)
+    done = run_maintenance(platform.work, kinds=["sample"])
     assert (done.samples, done.rows, done.fetched) == (("main.s",), 900, 20)
     assert ids(platform, "s") == before
-    assert run_sample_maintenance(platform.work).samples == ()
+    assert run_maintenance(platform.work, kinds=["sample"]).samples == ()
 
 
 def test_a_seed_names_the_sample(platform):
@@ -67,7 +67,7 @@ def test_uniform_whenever_and_however_it_is_maintained(platform):
     for number, (first, last) in enumerate([(0, 4), (4, 30), (30, 31), (31, 50), (50, 60)]):
         append(platform, "posts", first, last, files=3 if last - first > 5 else 1)
         if number in (0, 2, 3):
-            run_sample_maintenance(platform.work)
+            run_maintenance(platform.work, kinds=["sample"])
     seen = np.zeros(total)
     for seed in range(runs):
         found = ids(platform, f"s{seed}")
@@ -138,7 +138,7 @@ def test_a_stream_keeps_rows_for_its_samples(platform):
     for start in range(0, 100, 10):
         append(platform, "short", start, start + 10)
     assert platform.sample("s").cardinality == 100
-    run_sample_maintenance(platform.work)
+    run_maintenance(platform.work, kinds=["sample"])
     append(platform, "short", 100, 110)
     append(platform, "short", 110, 120)
     assert platform.lake.read("short").num_rows < 40

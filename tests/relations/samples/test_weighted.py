@@ -11,9 +11,9 @@ import pytest
 
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, UnknownObject
 from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.handle import merge_named
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 
 COLUMNS = "id INT, amount DOUBLE, at TIMESTAMP, kind STRING"
 BEGIN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -116,7 +116,7 @@ def test_whoever_takes_up_a_range_has_the_same(platform):
         append(platform, "pays", rows(first, last), files=2 if last - first > 50 else 1)
         before = {name: platform.sample(name).arrow() for name in "wd"}
         if number % 2:
-            assert set(run_sample_maintenance(platform.work).samples) == {"main.w", "main.d"}
+            assert set(run_maintenance(platform.work, kinds=["sample"]).samples) == {"main.w", "main.d"}
         for name, table in before.items():
             assert platform.sample(name).arrow().sort_by("id").equals(table.sort_by("id"))
             assert platform.sample(name).cardinality == last
@@ -144,7 +144,7 @@ def test_appended_rows_are_picked_in_their_commit(platform):
     assert told["# weighted by"] == "amount"
     picked = {name: platform.sample(name).arrow() for name in "sd"}
     assert platform.sample("s").cardinality == 400
-    assert run_sample_maintenance(platform.work).samples == (), "nothing waits"
+    assert run_maintenance(platform.work, kinds=["sample"]).samples == (), "nothing waits"
     # Who sees all rows at once draws the same.
     for name, rest in (("s", "WEIGHTED BY (amount) WITH (seed = 3)"), ("d", "WITH (half_life = '30 s', time_column = 'at', seed = 3)")):
         platform.execute(f"CREATE SAMPLE {name}2 ON pays SIZE 5 {rest}")
@@ -161,7 +161,7 @@ def test_what_can_not_be_weighed_is_left_to_the_run_that_tells_of_it(platform):
         pays.append(rows(12, 13).set_column(1, "amount", pa.array([-1.0])))
     with pytest.raises(InvalidValue, match=r"holds -1, which is no weight"):
         platform.sample("s")
-    assert list(run_sample_maintenance(platform.work).failed) == ["main.s"]
+    assert list(run_maintenance(platform.work, kinds=["sample"]).failed) == ["main.s"]
     # One that looks at the others only counts those that have a weight.
     platform.execute("CREATE STREAM good (id INT, amount DOUBLE)")
     platform.execute("CREATE SAMPLE g ON good SIZE 5 WEIGHTED BY (amount)")
@@ -177,7 +177,7 @@ def test_a_run_takes_up_what_was_appended(platform):
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
     assert told["# consumed"] == "nothing, 100 rows wait and join when it is read"
     assert told["# cardinality"] == "0 rows stand for 0, and for what counts of 100 more"
-    assert run_sample_maintenance(platform.work).samples == ("main.s",)
+    assert run_maintenance(platform.work, kinds=["sample"]).samples == ("main.s",)
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED s")}
     assert told["# cardinality"] == "5 rows stand for 100"
     assert [row[0] for row in platform.execute("DESCRIBE s")] == ["id", "amount", "at", "kind", "sample_weight"]
@@ -331,7 +331,7 @@ def test_a_stream_that_is_cut_is_told_of(platform):
     for start in range(0, 100, 10):
         append(platform, "short", rows(start, start + 10))
     assert platform.sample("s").cardinality == 100, "the stream keeps what waits for the sample"
-    run_sample_maintenance(platform.work)
+    run_maintenance(platform.work, kinds=["sample"])
     append(platform, "short", rows(100, 110))
     held = sum(file.record_count for file in platform.lake.scan(platform.lake.table("short"), platform.lake.snapshot()).files)
     assert held < 110
@@ -358,7 +358,7 @@ def test_queries_sum_with_the_weights_and_views_read_them(platform, spark_server
     platform.execute("CREATE VIEW kinds WITH (start = 'earliest') AS SELECT kind, count(*) AS n FROM pays GROUP BY kind")
     append(platform, "pays", rows(2000, 2100))
     platform.execute("REFRESH VIEW kinds")
-    assert run_sample_maintenance(platform.work).samples == ("main.s",), "it is no guest at the runs of views"
+    assert run_maintenance(platform.work, kinds=["sample"]).samples == ("main.s",), "it is no guest at the runs of views"
     assert platform.sample("s").cardinality == 2100
 
 
@@ -370,7 +370,7 @@ def test_merged_and_weighted_samples_on_either_database(lake_url):
         platform.execute("CREATE SAMPLE w ON pays SIZE 9 WEIGHTED BY (amount) WITH (half_life = '1 hour', time_column = 'at')")
         platform.execute("CREATE SAMPLE m ON SAMPLES (u_pays, u_more) SIZE 9")
         append(platform, "pays", rows(0, 100))
-        run_sample_maintenance(platform.work)
+        run_maintenance(platform.work, kinds=["sample"])
         with platform.stream("more") as more:
             more.append(rows(100, 200))
         found = ids(platform, "w"), ids(platform, "m")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from tests.lake.crashing import Points, watch
 from tests.relations.samples.streams import rows
 
@@ -21,6 +21,6 @@ if __name__ == "__main__":
             with platform.stream("posts") as stream:
                 stream.append(rows(first, first + 10), wait=True)
         else:
-            done = run_sample_maintenance(platform.work)
+            done = run_maintenance(platform.work, kinds=["sample"])
             assert not done.failed
         print(points.count)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.lake.cursors.move import AddCursor, EndCursors
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.figures import read_figures
 from platform_plugin.select.overview import read_overview
@@ -53,10 +53,10 @@ def test_who_holds_what(platform):
     append(platform, 0, 5)
     lake = platform.lake
     with lake.commit("attach") as commit:
-        commit.put(CONSUMER, relation_uuid=str(lake.table("posts").uuid), consumer="view", next_row_id=2)
+        commit.also(AddCursor(owner="view", input=lake.table("posts").uuid, position=2))
     assert figures(platform).unconsumed_rows == 3
     with lake.commit("detach") as commit:
-        commit.forget(CONSUMER, relation_uuid=str(lake.table("posts").uuid), consumer="view")
+        commit.also(EndCursors([("view", str(lake.table("posts").uuid))]))
     with lake.lease():
         append(platform, 5, 5)
         assert figures(platform).bytes_held_by_readers > 0

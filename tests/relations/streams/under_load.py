@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import sqlalchemy as sa
 
 from platform_plugin.errors import PlatformError
-from platform_plugin.lake.ring.segments import CONSUMER, read_ring
+from platform_plugin.lake.cursors.cursor import read_lowest
+from platform_plugin.lake.ring.segments import read_ring
 from platform_plugin.platform import Platform
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def write(platform: Platform, turn: int) -> None:
     """Append a segment, unless maintenance is behind: rows that views have not seen stay, and nothing would ever leave."""
     lake, table = platform.lake, platform.lake.table("posts")
     with lake.reading() as connection:
-        consumed = connection.execute(
-            sa.select(sa.func.min(CONSUMER.c.next_row_id)).where(CONSUMER.c.relation_uuid == str(table.uuid))
-        ).scalar()
+        consumed = read_lowest(connection, table.uuid)
         if read_ring(connection, table.uuid).next_row_id - (consumed or 0) > MOST_WAITING:
             time.sleep(0.2)
             return

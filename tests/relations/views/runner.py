@@ -8,8 +8,8 @@ from pathlib import Path
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import CommitConflict
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 if __name__ == "__main__":
     with Platform.open(sys.argv[1]) as platform:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.engine.limits import Limits
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import maintain
-from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.follow import step as view_step
 from tests.benchmarks import views as aim
 from tests.benchmarks import views_tpch
 from tests.relations.streams import tpch
@@ -139,8 +139,8 @@ def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_
         inserted.append(rows(platform, f"SELECT * FROM waiting_{largest}"))
         return found(*given, **more)
 
-    found = getattr(maintain, step)
-    monkeypatch.setattr(maintain, step, during)
+    found = getattr(view_step, step)
+    monkeypatch.setattr(view_step, step, during)
     maintained(platform)
     assert inserted[-1] == [(1 + len(inserted),)]
     assert rows(platform, f"SELECT * FROM waiting_{largest}") == [(1 + len(inserted),)]

@@ -20,9 +20,9 @@ from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import InvalidStatement, UnsupportedType
 from platform_plugin.lake.values.types import to_arrow
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.operators.group.split import plan_split
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.relations.views.composed import Cut, bag, composed, relation
 from tests.relations.views.definitions import COLUMNS, DEFINITIONS, KINDS, TABLES, Definition, make_rows
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.maintenance.service import Maintainer
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import maintain
-from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.follow import step
 from tests.spark_fixture import server_of_its_own
 
 pytestmark = pytest.mark.spark
@@ -110,7 +110,7 @@ def test_the_server_dies_in_the_middle_of_a_run_and_the_service_goes_on_with_ano
         define(platform)
         arrive(platform, 0, 10)
         check(platform, 10)
-        run = maintain.run_answers
+        run = step.run_answers
         killed = []
 
         def kill():
@@ -126,7 +126,7 @@ def test_the_server_dies_in_the_middle_of_a_run_and_the_service_goes_on_with_ano
                     threading.Timer(0.05, kill).start()
             return run(work, answers, **more)
 
-        monkeypatch.setattr(maintain, "run_answers", dying)
+        monkeypatch.setattr(step, "run_answers", dying)
         told = Told()
         service = Maintainer(platform.work, interval_seconds=0.1)
         thread = threading.Thread(target=service.run, args=(told,))

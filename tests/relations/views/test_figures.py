@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from platform_plugin.lake.ring.segments import SEGMENT
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 
 def described(platform):

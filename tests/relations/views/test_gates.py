@@ -10,9 +10,11 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.stalls import note_stall, read_gate_stalls
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import read_written
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
+from platform_plugin.relations.follow.maintained import Selection
 from platform_plugin.relations.views.follow import poison
-from platform_plugin.relations.views.follow.maintain import find_pending_views, run_maintenance
+from platform_plugin.relations.views.follow.pending import find_pending_views
 
 pytestmark = pytest.mark.spark
 
@@ -59,12 +61,12 @@ def test_a_run_that_would_publish_what_is_refused_changes_nothing_of_this_view(p
             platform.execute("REFRESH VIEW totals")
         assert rows(platform, "SELECT * FROM totals") == [(1, -4), (2, 7)], "a read is current"
         assert rows(platform, LAST) == [(1, 5), (2, 7)], "the old result stays"
-        ((behind,), _) = find_pending_views(platform.work, platform.lake.snapshot())
-        assert (behind.name, behind.row_count) == ("main.totals", 1), "its rows wait"
+        ((behind,), _) = find_pending_views(platform.work, platform.lake.snapshot(), Selection())
+        assert (behind.name, behind.inputs[0].row_count) == ("main.totals", 1), "its rows wait"
         platform.execute("INSERT INTO sold VALUES (1, 9)")
         run_maintenance(platform.work)
         assert rows(platform, LAST) == [(1, 5), (2, 7)]
-        assert find_pending_views(platform.work, platform.lake.snapshot())[0] == []
+        assert find_pending_views(platform.work, platform.lake.snapshot(), Selection())[0] == []
     platform.execute("INSERT INTO sold VALUES (1, -90)")
     platform.execute("REFRESH VIEW totals")
     assert rows(platform, LAST) == [(1, 5), (2, 7)], "a result that was stored past the gate has not passed it"

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 from platform_plugin.engine.limits import Limits
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.ring.segments import SEGMENT
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.quality.reconcile import run_reconcile
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVERY = timedelta(seconds=40)

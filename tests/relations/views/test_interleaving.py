@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.engine.limits import Limits
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.ingest import run_ingest
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
 

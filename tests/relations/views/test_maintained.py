@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import RefusedView, UnsupportedType
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.operators.group import sharing
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import COLUMNS, KINDS, ROWS, bag, split, whole

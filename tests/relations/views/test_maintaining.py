@@ -7,8 +7,8 @@ import pytest
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError, RefusedView, StorageError
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.select.overview import read_overview
 
 pytestmark = pytest.mark.spark

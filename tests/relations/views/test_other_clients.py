@@ -6,9 +6,8 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
-from platform_plugin.relations.views.read.stored import find_result_requests, store_results
 
 pytestmark = pytest.mark.spark
 
@@ -158,7 +157,7 @@ def test_results_are_stored_of_all_views_but_those_that_have_none(platform, othe
     platform.execute("CREATE VIEW plain WITH (target_lag = '5 seconds') AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
     arrive(platform, "(1, 1), (2, 2)")
     other("DROP TABLE lake.users")
-    store_results(platform.work, find_result_requests(platform.work))
+    run_maintenance(platform.work, kinds=["result"])
     result = platform.execute("SELECT n FROM plain WHERE uid = 1")
     assert (list(result), result.metrics) == ([(1,)], None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 
 pytestmark = pytest.mark.spark
 

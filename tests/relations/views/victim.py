@@ -9,8 +9,8 @@ import os
 import sys
 
 from platform_plugin.engine.limits import Limits
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from tests.lake.crashing import Points, watch
 
 if __name__ == "__main__":

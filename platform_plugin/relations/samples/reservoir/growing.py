@@ -18,12 +18,13 @@ from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.relations.follow.ranges import ROW_IDS, Range, read_range, rows_of
+from platform_plugin.relations.follow.maintained import WaitingInput
+from platform_plugin.relations.follow.ranges import ROW_IDS, Range, read_range, rows_of, stream_name
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample
 from platform_plugin.relations.samples.keys.weights import keys_of_sampled, with_weights
-from platform_plugin.relations.samples.record import SampleProgress, read_progress
+from platform_plugin.relations.samples.record import KIND, SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_sample_rows
@@ -32,6 +33,7 @@ from platform_plugin.relations.samples.strata import group_positions
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
+    from uuid import UUID
 
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
@@ -67,6 +69,31 @@ class PendingSample:
     gaps: tuple[Range, ...]
     tail: Range
     """The rows from the first one that the stored sample does not stand for."""
+
+    @property
+    def name(self) -> str:
+        """The sample's full name."""
+        return self.sample.name
+
+    @property
+    def kind(self) -> str:
+        """The kind of relation."""
+        return KIND
+
+    @property
+    def uuid(self) -> UUID:
+        """The sample's identity."""
+        return self.sample.table.uuid
+
+    @property
+    def twins(self) -> tuple[str, ...]:
+        """None: samples share nothing."""
+        return ()
+
+    @property
+    def inputs(self) -> tuple[WaitingInput, ...]:
+        """The rows of its stream that the stored sample does not stand for."""
+        return (WaitingInput(relation=stream_name(self.tail.stream), first=self.tail.first_row_id, end=self.tail.next_row_id),)
 
     @property
     def gap_rows(self) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.lake.ring.consumers import cursors_of, move_cursors
+from platform_plugin.lake.cursors.cursor import present_cursors
+from platform_plugin.lake.cursors.move import move_present
 from platform_plugin.relations.samples.reservoir.picks import unmerged_picks
 
 if TYPE_CHECKING:
@@ -42,16 +43,16 @@ def find_release(connection: Connection, stream: UUID) -> StreamRelease:
 def release_stream_rows(w: Writer, stream: UUID) -> None:
     """Move the cursors of samples over the rows of which they have all picks, so that the stream may evict these."""
     w.flush()
-    move_cursors(w, stream, find_release(w.connection, stream).cursors)
+    move_present(w, stream, find_release(w.connection, stream).cursors)
 
 
 def _plan_ahead() -> sa.Select[Any]:
     """The picks of the samples of a stream after their cursors, in order."""
-    cursors, picks = cursors_of(sa.bindparam("stream", type_=sa.String)), unmerged_picks()
+    cursors, picks = present_cursors(sa.bindparam("stream", type_=sa.String)), unmerged_picks()
     n, p = cursors.c, picks.c
-    ahead = sa.and_(p.sample_uuid == n.consumer, p.first_row_id >= n.next_row_id)
-    query = sa.select(n.consumer, n.next_row_id, p.first_row_id, p.next_row_id).join_from(cursors, picks, ahead)
-    return query.order_by(n.consumer, p.first_row_id)
+    ahead = sa.and_(p.sample_uuid == n.owner, p.first_row_id >= n.position)
+    query = sa.select(n.owner, n.position, p.first_row_id, p.next_row_id).join_from(cursors, picks, ahead)
+    return query.order_by(n.owner, p.first_row_id)
 
 
 # Made once: to put a statement together takes longer than to run it.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from platform_plugin.relations.follow.maintained import StepFigures, ranges_of
 from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import expected_margin
 from platform_plugin.relations.samples.record import AdvanceWindow
@@ -35,7 +36,7 @@ _PARTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SampleStep:
+class WindowStep:
     """A windowed sample's next version, written but not committed."""
 
     behind: SampleWindow
@@ -43,6 +44,11 @@ class SampleStep:
     files: tuple[DataFile, ...]
     ended: tuple[int, ...]
     picked: tuple[Picks, ...]
+
+    @property
+    def figures(self) -> StepFigures:
+        """The rows that it consumes, and how many of them were read."""
+        return StepFigures(names=(self.behind.name,), ranges=frozenset(ranges_of([self.behind])), fetched=self.grown.fetched)
 
     def put(self, commit: Commit) -> None:
         """Add it to a commit; a conflict if another run has consumed any of its ranges."""
@@ -75,7 +81,7 @@ def _width(spans: Sequence[Span]) -> int:
 
 def run_sliding(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
-) -> SampleStep:
+) -> WindowStep:
     """Let a windowed sample consume what has arrived: its picks, and the merged sample for reads of its table."""
     new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
     known = {each.span: each for each in (*window.picks, *new)}
@@ -83,7 +89,7 @@ def run_sliding(
     merged = [merge_picks(window.sample, [known[span] for span in own]) for own in groups if len(own) > 1]
     staying = {own[0] for own in groups if len(own) == 1}
     grown = run_window(work, window, timeout=timeout, progress=progress)
-    return SampleStep(
+    return WindowStep(
         behind=window,
         grown=grown,
         files=(work.lake.write(window.sample.table, grown.rows),) if grown.rows.num_rows else (),

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.lake.ring.segments import read_arrivals
-from platform_plugin.relations.follow.ranges import ROW_IDS, Range, read_first_row_id, read_range, rows_of
+from platform_plugin.relations.follow.maintained import WaitingInput
+from platform_plugin.relations.follow.ranges import ROW_IDS, Range, read_first_row_id, read_range, rows_of, stream_name
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
-from platform_plugin.relations.samples.record import SampleProgress, read_progress
+from platform_plugin.relations.samples.record import KIND, SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, plan_gaps
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
@@ -28,6 +29,7 @@ from platform_plugin.relations.samples.sources import find_table, sampled_fields
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from uuid import UUID
 
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
@@ -57,6 +59,37 @@ class SampleWindow:
     """The first row ids of picks whose rows have all left the window."""
     stored: tuple[int, ...] = ()
     """The files of the table that holds the merged sample."""
+
+    @property
+    def name(self) -> str:
+        """The sample's full name."""
+        return self.sample.name
+
+    @property
+    def kind(self) -> str:
+        """The kind of relation."""
+        return KIND
+
+    @property
+    def uuid(self) -> UUID:
+        """The sample's identity."""
+        return self.sample.table.uuid
+
+    @property
+    def twins(self) -> tuple[str, ...]:
+        """None: samples share nothing."""
+        return ()
+
+    @property
+    def inputs(self) -> tuple[WaitingInput, ...]:
+        """The rows of its stream that no merge has looked at."""
+        return (
+            WaitingInput(
+                relation=stream_name(self.stream),
+                first=max(self.progress.next_row_id, self.whole.first_row_id),
+                end=self.whole.next_row_id,
+            ),
+        )
 
     @property
     def spans(self) -> list[tuple[int, int]]:

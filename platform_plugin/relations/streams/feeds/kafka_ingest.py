@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
 from platform_plugin.relations.streams.feeds.declaration import feed_places
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
 from platform_plugin.relations.streams.feeds.kafka_task import FAILURE, SCHEMA, range_reader
@@ -18,7 +19,7 @@ from platform_plugin.relations.streams.feeds.kafka_topic import (
     read_topic,
 )
 from platform_plugin.relations.streams.feeds.landing import LandedFiles, malformed_error, run_landing, run_quarantine
-from platform_plugin.relations.streams.feeds.positions import OFFSET_TABLES, note_offset, read_offsets
+from platform_plugin.relations.streams.feeds.positions import note_offset, read_offsets
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine, open_quarantine
 from platform_plugin.relations.streams.feeds.screening import PARTITION, POSITION, SOURCE, VALUE, column, parse_records, screen_records
 from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
@@ -47,7 +48,7 @@ def run_kafka_batch(
     lake, settings = work.lake, kafka_settings(feed.brokers)
     for place in feed_places(feed):
         lake.sources.check(place)
-    lake.prepare_tables(OFFSET_TABLES)
+    lake.prepare_tables(CURSOR_TABLES)
     with lake.reading() as connection:
         known = read_offsets(connection, table.uuid)
     state = read_topic(feed, settings)
@@ -98,8 +99,7 @@ class _Batch:
                     second = self._quarantine(commit, landed)
                     written += second.files
                 for partition, position in self.plan.positions.items():
-                    expected = known[partition][0] if partition in known else None
-                    note_offset(commit, self.table, partition, position, topic_id, expected=expected)
+                    note_offset(commit, self.table, partition, position, topic_id, expected=known.get(partition))
         except (PlatformError, KeyboardInterrupt):
             lake.discard(written)
             raise

@@ -12,7 +12,8 @@ from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.commit.data_operations import has_table
-from platform_plugin.relations.streams.feeds.positions import forget_positions
+from platform_plugin.lake.cursors.cursor import has_cursors
+from platform_plugin.lake.cursors.move import forget_cursors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -206,7 +207,8 @@ class ForgetSources:
         for table in FILE_TABLES:
             if has_table(w.connection, table.name):
                 w.connection.execute(sa.delete(table).where(table.c.relation_uuid == self.relation_uuid))
-        forget_positions(w, self.relation_uuid)
+        if has_cursors(w.connection):
+            forget_cursors(w, self.relation_uuid)
 
 
 def prepare_file_sources(lake: Lake) -> None:

@@ -12,6 +12,7 @@ from platform_plugin.errors import InvalidValue, PlatformError, StorageError
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_snapshot
+from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
 from platform_plugin.lake.files.files import ROW_ID, fit_rows
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
@@ -19,7 +20,7 @@ from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.read.scan import read_scan
 from platform_plugin.relations import hooks
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
-from platform_plugin.relations.streams.feeds.positions import POSITION_TABLES, Position, note_position, read_position
+from platform_plugin.relations.streams.feeds.positions import Position, note_position, read_position
 from platform_plugin.relations.streams.feeds.sources import SourceGap
 from platform_plugin.relations.streams.group import find_by_identity
 
@@ -95,7 +96,7 @@ def plan_table_batch(source: SourceTable, position: Position, *, max_files: int,
 def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: BatchLimits) -> IngestReport:
     """Append the table's new rows to the stream, without Spark."""
     lake = work.lake
-    lake.prepare_tables(POSITION_TABLES)
+    lake.prepare_tables(CURSOR_TABLES)
     table = lake.table(_name(feed.table))
     source, known = _look(lake, table, stream)
     if known is not None and known.source_uuid != str(table.uuid):

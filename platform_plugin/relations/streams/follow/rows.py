@@ -11,8 +11,8 @@ from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
+from platform_plugin.lake.cursors.move import write_reader
 from platform_plugin.lake.read.scan import TableScan, read_files_beyond, read_scan
-from platform_plugin.lake.ring.consumers import write_reader
 from platform_plugin.lake.ring.segments import RING_TABLES, RetentionLimits, read_ring, read_segments
 from platform_plugin.lake.upkeep.holders import this_holder
 from platform_plugin.lake.upkeep.leased import SESSION
@@ -148,7 +148,7 @@ class Follower:
         if self._consumer is None:
             return
         with self._lake.writing(shared=True) as connection:
-            write_reader(connection, self.table.uuid, self._consumer, None if self.ended else self.position)
+            write_reader(connection, self._consumer, self.table.uuid, None if self.ended else self.position)
 
     def _pause(self, connection: Connection) -> int | None:
         """Where a pause between two arrivals ends the session, though the reader was too busy to see it."""

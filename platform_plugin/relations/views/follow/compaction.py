@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.operators.group.parts import State
-    from platform_plugin.relations.views.follow.maintain import PendingView
+    from platform_plugin.relations.views.follow.pending import PendingView
 
 # From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
 _ADDITIONS, _TOO_MANY = 8, 32

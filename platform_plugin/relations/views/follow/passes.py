@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.relations.follow.maintained import JointScan
     from platform_plugin.relations.follow.ranges import Range
-    from platform_plugin.relations.hooks import JointScan
 
 _PASSES: Cache[tuple[object, ...], SharedPass] = Cache("shared passes", weigh=lambda shared: 60_000 * len(shared.queries))
 
@@ -40,6 +40,11 @@ class ViewTask:
     ranges: Mapping[str, Range]
     statics: Mapping[str, DataFrame]
     is_deferred: bool = False
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What tells the parts that are to run from those of other views and other runs."""
+        return (str(self.uuid), *(part.name for part in self.plan.streams))
 
 
 def range_queries(
@@ -72,7 +77,12 @@ def range_queries(
         statics |= {called[part]: frame for part, frame in view.statics.items()}
         parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
     # Which queries views share depends on nothing but their plans, so it is found out once.
-    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.uuid) for view in views)))
+    once = (
+        work.lake.uuid,
+        snapshot.schema_version,
+        stream,
+        tuple(sorted(view.identity for view in views)),
+    )
     shared = _PASSES.find(once, lambda: plan_sharing(parts, stream))
     hidden = (ROW_IDS if guests else frozenset()).union(*(query.hidden for query in shared.queries))
     used = {column.name for query in shared.queries for column in columns_in(query.query)}

@@ -1,81 +1,29 @@
-"""Poison: finds the rows for which a view fails, names them in the error, and tries the view at growing intervals."""
+"""`place_failure`: finds the rows for which a view fails, and names them in the error."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types.data_types import quote_identifier
-from platform_plugin.cache import Cache
-from platform_plugin.errors import PlatformError, QueryFailed
-from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.lake.commit.gates import GateRefusal
-from platform_plugin.relations.views.read.view import run_stream_part, split_name, static_frames
+from platform_plugin.errors import QueryFailed
+from platform_plugin.relations.views.read.view import run_stream_part, static_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
     from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.errors import PlatformError
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.relations.follow.ranges import Range
-    from platform_plugin.relations.views.follow.maintain import PendingView
+    from platform_plugin.relations.views.follow.pending import PendingView
 
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 600.0
 # Looking for the row costs a job for each half; a run must not look for ever.
 _SEARCH_SECONDS = 30.0
 
-Key = tuple["UUID", "UUID", tuple[tuple[str, int], ...]]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    error: PlatformError
-    times: int
-    again_at: float
-
-
-# What is forgotten is tried again at once.
-_FAILURES: Cache[Key, _Failure] = Cache("views that failed", weigh=lambda _: 10_000)
-
-
-def split_poisoned(work: Workspace, behind: Sequence[PendingView]) -> tuple[list[PendingView], dict[str, PlatformError]]:
-    """The views to try now, and the errors of those that failed on the same rows a short time ago.
-
-    The unconsumed rows of a failing view grow in number, and so would the cost of trying it in every run. A view that a gate refused is
-    tried at once if it has no gate any more.
-    """
-    now = time.monotonic()
-    failures = {view.name: known for view in behind if (known := _FAILURES.get(_key(work, view))) is not None and known.again_at > now}
-    held = {name: known.error for name, known in failures.items() if not _is_lifted(work, name, known.error)}
-    return [view for view in behind if view.name not in held], held
-
-
-def _is_lifted(work: Workspace, view: str, error: PlatformError) -> bool:
-    return isinstance(error, GateRefusal) and work.lake.gates.find(Name.of(split_name(view))) is None
-
-
-def note_failure(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
-    """Remember that a view failed, and name the row in the error; the row is searched at the first failure."""
-    key = _key(work, view)
-    known = _FAILURES.get(key)
-    if known is None:
-        error = _with_place(work, snapshot, view, error)
-    elif isinstance(error, QueryFailed):
-        error = known.error
-    times = 1 if known is None else known.times + 1
-    pause = min(FIRST_PAUSE_SECONDS * 2 ** min(times - 1, 20), LONGEST_PAUSE_SECONDS)
-    _FAILURES.put(key, _Failure(error=error, times=times, again_at=time.monotonic() + pause))
-    return error
-
-
-def _key(work: Workspace, view: PendingView) -> Key:
-    return work.lake.uuid, view.record.uuid, tuple(sorted((stream, tail.first_row_id) for stream, tail in view.ranges.items()))
-
-
-def _with_place(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
+def place_failure(work: Workspace, snapshot: Snapshot, view: PendingView, error: PlatformError) -> PlatformError:
+    """The error of a view's queries with the rows for which they fail; any other error as it is."""
     if not isinstance(error, QueryFailed):
         return error
     found = next(filter(None, (_search(work, snapshot, view, part) for part in view.plan.streams if part.stream in view.ranges)), None)

@@ -1,92 +1,106 @@
-"""The progress of views: how far each had consumed its streams at each snapshot."""
+"""The progress of views: how far the nodes of each have consumed its streams, now and at each snapshot."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from uuid import UUID
 
-import sqlalchemy as sa
-
-from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
-from platform_plugin.lake.catalogue.snapshots import oldest_snapshot, snapshot_times
-from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.cursors.cursor import has_cursors, read_cursors_at, read_last_moves, read_moves
+from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
+from platform_plugin.relations.views.record import RESULT_PART
+from platform_plugin.state.node import read_parts, read_users
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from sqlalchemy.engine import Connection
 
-    from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.operators.group.parts import SplitPlan, StreamPart
+    from platform_plugin.relations.views.record import ViewRecord
 
-PROGRESS = sa.Table(
-    "platform_view_progress",
-    c.metadata,
-    sa.Column("view_uuid", sa.String, primary_key=True),
-    sa.Column("stream_uuid", sa.String, primary_key=True),
-    sa.Column("snapshot_id", sa.BigInteger, primary_key=True, autoincrement=False),
-    sa.Column("next_row_id", sa.BigInteger, nullable=False),
-)
-PROGRESS_TABLES = (PROGRESS,)
+    Positions = Mapping[str, Mapping[str, int]]
+    """The position of each node in each stream, by their identities."""
 
 
-def read_progress(connection: Connection, view: UUID, snapshot_id: int) -> dict[str, int]:
-    """The row id up to which a view had consumed each stream at a snapshot, by the stream's identity."""
-    return _read(connection, snapshot_id, PROGRESS.c.view_uuid == str(view)).get(str(view), {})
+def consuming_part(plan: SplitPlan, record: ViewRecord, part: StreamPart) -> str:
+    """The name of the part that consumes the stream of a stream part: its state, or the stored rows of a deferred view."""
+    return rows_parts(plan)[part.stream] if strategy_of(record) == DEFERRED else part.state
 
 
-def read_all_progress(connection: Connection, snapshot_id: int) -> dict[str, dict[str, int]]:
-    """The same for every view, by its identity."""
-    return _read(connection, snapshot_id, sa.true())
+def read_progress(connection: Connection, records: Iterable[ViewRecord], snapshot_id: int) -> Positions:
+    """How far the nodes of views had consumed their streams at a snapshot."""
+    return read_cursors_at(connection, snapshot_id, {uuid for record in records for uuid in record.parts.values()})
+
+
+def read_all_progress(connection: Connection, snapshot_id: int) -> Positions:
+    """How far all nodes had consumed their inputs at a snapshot."""
+    return read_cursors_at(connection, snapshot_id) if has_cursors(connection) else {}
+
+
+def read_users_of_owners(connection: Connection) -> dict[str, list[str]]:
+    """The views that use each node that has a cursor in a stream, by the node's identity."""
+    return {str(node): [str(user) for user in users] for node, users in read_users(connection).items()}
 
 
 def read_last_progress(connection: Connection) -> dict[str, int]:
     """The snapshot at which each view last consumed rows, or that of its creation."""
-    if not has_table(connection, PROGRESS.name):
+    if not has_cursors(connection):
         return {}
-    newest = sa.select(PROGRESS.c.view_uuid, sa.func.max(PROGRESS.c.snapshot_id)).group_by(PROGRESS.c.view_uuid)
-    return {str(uuid): int(snapshot_id) for uuid, snapshot_id in connection.execute(newest)}
+    moved = read_last_moves(connection)
+    return {
+        user: max((moved.get(str(node), 0) for part, node in parts.items() if part != RESULT_PART), default=0)
+        for user, parts in read_parts(connection).items()
+    }
 
 
-def read_steps(connection: Connection) -> Sequence[c.AnyRow]:
-    """View, stream, time and row id of every recorded step, in the order of snapshots."""
-    if not has_table(connection, PROGRESS.name):
-        return []
-    p, times = PROGRESS.c, snapshot_times()
-    query = sa.select(p.view_uuid, p.stream_uuid, times.c.snapshot_time, p.next_row_id)
-    return connection.execute(query.join(times, times.c.snapshot_id == p.snapshot_id).order_by(p.snapshot_id)).all()
-
-
-def _read(connection: Connection, snapshot_id: int, whose: sa.ColumnElement[bool]) -> dict[str, dict[str, int]]:
-    p = PROGRESS.c
-    newest = (
-        sa.select(p.view_uuid, p.stream_uuid, sa.func.max(p.snapshot_id).label("snapshot_id"))
-        .where(whose, p.snapshot_id <= snapshot_id)
-        .group_by(p.view_uuid, p.stream_uuid)
-        .subquery()
-    )
-    same = [newest.c[name] == p[name] for name in ("view_uuid", "stream_uuid", "snapshot_id")]
+def read_view_positions(connection: Connection, snapshot_id: int) -> dict[str, dict[str, int]]:
+    """How far each view has consumed each of its streams: where its slowest node is."""
     found: dict[str, dict[str, int]] = {}
-    for row in connection.execute(sa.select(p.view_uuid, p.stream_uuid, p.next_row_id).join(newest, sa.and_(*same))):
-        found.setdefault(row.view_uuid, {})[row.stream_uuid] = row.next_row_id
+    positions = read_all_progress(connection, snapshot_id)
+    for user, parts in read_parts(connection).items() if positions else ():
+        for part, node in parts.items():
+            for stream, position in positions.get(str(node), {}).items() if part != RESULT_PART else ():
+                reached = found.setdefault(user, {})
+                reached[stream] = min(position, reached.get(stream, position))
     return found
 
 
-def note_progress(w: Writer, moves: Sequence[tuple[str, str, int]]) -> None:
-    """Record how far views have come with this snapshot, and delete what no snapshot needs."""
-    p = PROGRESS.c
-    for part in split_chunks(sorted({view for view, _, _ in moves})):
-        forget_unneeded(w, PROGRESS, (p.view_uuid, p.stream_uuid), is_among(w.connection, p.view_uuid, part))
-    for view, stream, next_row_id in moves:
-        w.insert(PROGRESS, view_uuid=view, stream_uuid=stream, snapshot_id=w.id, next_row_id=next_row_id)
+def read_steps(connection: Connection) -> Iterator[tuple[str, str, str, datetime, int]]:
+    """View, node, stream, time and row id of every recorded step, in the order of snapshots."""
+    if not has_cursors(connection):
+        return
+    users: dict[str, list[str]] = {}
+    for user, parts in read_parts(connection).items():
+        for part, node in parts.items():
+            if part != RESULT_PART:
+                users.setdefault(str(node), []).append(user)
+    for row in read_moves(connection):
+        for user in users.get(row.owner, ()):
+            yield user, row.owner, row.input, row.snapshot_time, row.position
 
 
-def forget_unneeded(w: Writer, table: sa.Table, keys: Sequence[sa.Column[str]], whose: sa.ColumnElement[bool]) -> None:
-    """Delete rows that no snapshot reads: for each key, those before the newest that the oldest snapshot sees."""
-    at = table.c.snapshot_id
-    oldest = oldest_snapshot()
-    query = sa.select(*keys, sa.func.max(at).label("needed"), sa.func.count().label("seen")).where(whose, at <= oldest).group_by(*keys)
-    going = [dict(row._mapping) for row in w.connection.execute(query) if row.seen > 1]  # noqa: SLF001  SQLAlchemy's public way
-    if going:
-        own = sa.and_(*(key == sa.bindparam(key.name) for key in keys))
-        w.connection.execute(sa.delete(table).where(own, at < sa.bindparam("needed")), going)
+def position_of(positions: Positions, node: UUID, stream: UUID) -> int | None:
+    """The position of a node in a stream; None if it does not consume it."""
+    return positions.get(str(node), {}).get(str(stream))
+
+
+def find_idle_cursors(record: ViewRecord, plan: SplitPlan, streams: Mapping[str, str], positions: Positions) -> tuple[tuple[str, str], ...]:
+    """The cursors of a view's nodes in streams that these do not consume, by node and stream; `streams` are those of its stream parts."""
+    needed = {(str(record.parts[consuming_part(plan, record, part)]), streams[part.name]) for part in plan.streams}
+    nodes = {str(node) for part, node in record.parts.items() if part != RESULT_PART}
+    return tuple((node, stream) for node in sorted(nodes) for stream in positions.get(node, {}) if (node, stream) not in needed)
+
+
+def read_consuming_views(connection: Connection, owners: Sequence[str]) -> set[UUID]:
+    """The views that use any of these nodes; owners that are no nodes have none."""
+    nodes = [UUID(owner) for owner in owners if _is_identity(owner)]
+    return {user for users in read_users(connection, nodes).values() for user in users}
+
+
+def _is_identity(owner: str) -> bool:
+    try:
+        UUID(owner)
+    except ValueError:
+        return False
+    return True

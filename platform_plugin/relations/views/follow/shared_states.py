@@ -1,133 +1,106 @@
-"""Shared states: views with equal parts, from the same row of their streams on, share their state tables.
+"""Shared states: views with an equal part, from the same row of their streams on, use one node for its state.
 
-Such a view costs its own result and nothing else: no rows are grouped or written for it, and its cursor moves with the others'.
+Such a view costs its own result and nothing else: no rows are grouped or written for it, and the node's cursor is its own.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.plan.traversal import number_aliases
-from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.tables import read_views
+from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.operators.group.sharing import rename_static_results
 from platform_plugin.relations.views.follow.strategy import SPLIT
-from platform_plugin.relations.views.read.view import part_tables
-from platform_plugin.relations.views.record import ON_TABLE_CHANGE, REFUSE, has_sharer, read_alike, read_records
+from platform_plugin.relations.views.record import ON_TABLE_CHANGE, REFUSE
+from platform_plugin.state.node import find_alike, read_users
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
-    from platform_plugin.lake.commit.writer import Writer
-    from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.operators.group.parts import SplitPlan, State
     from platform_plugin.relations.views.record import ViewRecord
 
-SAME = "same"
-"""The option that stores a view's sharing key."""
 
+def state_likeness(
+    plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str, object], begins: Mapping[str, tuple[str, int]]
+) -> dict[str, str]:
+    """The likeness of the states that other views can share, by state.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateSharer:
-    """A view whose states can be shared, with the tables of its states by name."""
-
-    uuid: UUID
-    name: str
-    states: Mapping[str, Table]
-
-
-def sharing_key(plan: SplitPlan, statics: Mapping[str, Table], options: Mapping[str, object]) -> str | None:
-    """The text that views with shared states have in common; None for a view that shares with none.
-
-    Views with strategies or promises of their own share nothing, and neither do those that begin with rows of tables.
+    `begins` has the identity of each stream and the first row that the view covers, and `statics` the tables of static parts. Views with
+    strategies or promises of their own share nothing, and neither do states that begin with rows of tables.
     """
-    looked_up = {static.name for static in plan.statics if static.feeds is None}
-    if options.get("maintenance", SPLIT) != SPLIT or options.get(ON_TABLE_CHANGE) == REFUSE or len(looked_up) < len(plan.statics):
-        return None
-    if not looked_up <= statics.keys():
-        return None
-    names = {name: f"static_{statics[name].uuid.hex}" for name in looked_up}
+    if options.get("maintenance", SPLIT) != SPLIT or options.get(ON_TABLE_CHANGE) == REFUSE:
+        return {}
+    fed = {static.feeds for static in plan.statics if static.feeds is not None}
+    found = {}
+    for state in plan.states:
+        looked_up = {static for part in plan.streams if part.state == state.name for static in part.statics}
+        if state.name not in fed and looked_up <= statics.keys():
+            found[state.name] = _digest(plan, state, {name: f"static_{statics[name].uuid.hex}" for name in looked_up}, begins)
+    return found
+
+
+def _digest(plan: SplitPlan, state: State, statics: Mapping[str, str], begins: Mapping[str, tuple[str, int]]) -> str:
     lines = [
-        f"{part.state} {part.stream} {part.row_id} {render(number_aliases(rename_static_results(part.query, names)), {})}"
+        f"{begins[part.stream]} {part.row_id} {render(number_aliases(rename_static_results(part.query, statics)), {})}"
         for part in plan.streams
+        if part.state == state.name
     ]
-    lines += [f"{state.name} {[column.name for column in state.columns]} {state.merge_sql()}" for state in plan.states]
+    lines.append(f"{[column.name for column in state.columns]} {state.merge_sql()}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def find_twin(
+def find_shared_states(
     work: Workspace,
-    same: str | None,
-    begins: Mapping[str, int],
+    likeness: Mapping[str, str],
     snapshot: Snapshot,
     *,
     fields: Mapping[str, tuple[Field, ...]],
-    but: Sequence[View] = (),
-) -> StateSharer | None:
-    """A view whose states a new view can share, given the rows at which it begins and the columns of its parts."""
-    for view, record in find_sharers(work, same, begins, snapshot, but=but):
-        try:
-            tables = part_tables(work, record, snapshot)
-        except PlatformError:  # what is wrong with another view must not keep this one from being made
-            continue
-        states = {part: tables[part] for part in record.states}
-        if all(_shape(table.fields) == _shape(fields[part]) for part, table in states.items()):
-            return StateSharer(uuid=view.uuid, name=str(view.name), states=states)
-    return None
-
-
-def find_sharers(
-    work: Workspace, same: str | None, begins: Mapping[str, int], snapshot: Snapshot, *, but: Sequence[View] = ()
-) -> Iterator[tuple[View, ViewRecord]]:
-    """The views with this sharing key that begin at the same rows."""
-    if same is None:
-        return
+    but: Collection[View] = (),
+) -> dict[str, Table]:
+    """For the states of a new view, tables of nodes with the same likeness and columns; `but` are views that are replaced."""
+    leaving = {view.uuid for view in but}
+    found: dict[str, Table] = {}
     with work.lake.reading() as connection:
-        alike = [uuid for uuid, _ in read_alike(connection, state_likeness(same, begins))]
-        records = read_records(connection, only=alike) if alike else {}
-        views = {view.uuid: view for view in read_views(connection, snapshot.id, uuids=alike)} if alike else {}
-    for uuid in alike:
-        view, record = views.get(uuid), records.get(uuid)
-        if view is not None and record is not None and view not in but:
-            yield view, record
+        for state, digest in likeness.items():
+            nodes = [node.uuid for node in find_alike(connection, digest)]
+            users = read_users(connection, nodes) if nodes else {}
+            staying = [node for node in nodes if set(users.get(node, ())) - leaving]
+            tables = read_tables(connection, snapshot.id, uuids=staying) if staying else []
+            same = (table for table in tables if _shape(table.fields) == _shape(fields[state]))
+            found |= {state: table} if (table := next(same, None)) is not None else {}
+    return found
 
 
-def state_likeness(same: str, begins: Mapping[str, int]) -> str:
-    """The digest of a view's states: its sharing key, and the rows at which it begins."""
-    return hashlib.sha256(f"{same} {sorted(begins.items())}".encode()).hexdigest()
+def find_sharers(work: Workspace, likeness: Mapping[str, str], snapshot: Snapshot) -> list[str]:
+    """The names of views that have a state with one of these likenesses."""
+    with work.lake.reading() as connection:
+        nodes = [node.uuid for digest in likeness.values() for node in find_alike(connection, digest)]
+        users = {user for users in read_users(connection, nodes).values() for user in users} if nodes else set()
+    return sorted(str(view.name) for view in work.lake.views(snapshot) if view.uuid in users)
 
 
 def find_twins(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[str]:
-    """The names of the views that share a view's states."""
+    """The names of the views that share a state with a view."""
     with work.lake.reading() as connection:
-        records = read_records(connection)
-    own = {record.parts[part] for part in record.states}
-    others = [view for view in work.lake.views(snapshot) if view.uuid in records and view.uuid != record.uuid]
-    return [str(view.name) for view in others if own & {records[view.uuid].parts[part] for part in records[view.uuid].states}]
+        users = read_users(connection, [record.parts[part] for part in record.states])
+    others = {user for users in users.values() for user in users} - {record.uuid}
+    return [str(view.name) for view in work.lake.views(snapshot) if view.uuid in others] if others else []
 
 
-def _shape(fields: tuple[Field, ...]) -> list[tuple[str, object]]:
+def _shape(fields: Sequence[Field]) -> list[tuple[str, object]]:
     return [(field.name, field.type) for field in fields]
 
 
-def find_sharing(records: Mapping[UUID, ViewRecord]) -> dict[UUID, frozenset[UUID]]:
-    """The tables of every view's states; views with the same ones share them."""
-    return {uuid: frozenset(record.parts[part] for part in record.states) for uuid, record in records.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class DropStates:
-    """Drops the tables of a dropped view; a conflict if another view has come to share them meanwhile."""
-
-    view: UUID
-    tables: tuple[Table, ...]
-
-    def apply(self, w: Writer) -> None:
-        if has_sharer(w.connection, [table.uuid for table in self.tables], but=self.view):
-            raise w.conflict("another view shares states with the one that is dropped")
+def nodes_in_use(work: Workspace, nodes: Collection[UUID], *, but: Collection[View]) -> set[UUID]:
+    """Those of some nodes that relations other than `but` use."""
+    leaving = {view.uuid for view in but}
+    with work.lake.reading() as connection:
+        users = read_users(connection, nodes) if nodes else {}
+    return {node for node, using in users.items() if set(using) - leaving}

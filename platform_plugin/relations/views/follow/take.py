@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
-    from platform_plugin.relations.views.follow.maintain import PendingView
+    from platform_plugin.relations.views.follow.pending import PendingView
 
     Written = list[tuple[StateTarget, list[DataFile]]]
 
@@ -83,6 +83,18 @@ def take_locally(
                 file.result() for _, file in writing if file is not None and not file.cancelled() and file.exception() is None
             )
             raise
+
+
+def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView) -> str:
+    """The engine that would group what waits for a view, and why it would be Spark, as far as that is known before rows are read."""
+    limits = work.limits
+    for stream, tail in view.ranges.items():
+        refusal = _find_refusal(work, snapshot, stream, view)
+        if not tail.is_whole or tail.row_count > limits.client_range_rows or tail.scan.size_bytes > limits.client_range_bytes:
+            refusal = refusal or _LARGE
+        if refusal is not None:
+            return f"spark: {refusal.why}"
+    return "arrow"
 
 
 def _key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> tuple[Any, ...]:
@@ -144,7 +156,12 @@ def _result(table: Table) -> str:
 
 
 def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> Groupings:
-    once = (work.lake.uuid, snapshot.schema_version, stream, tuple(sorted(str(view.record.uuid) for view in views)))
+    once = (
+        work.lake.uuid,
+        snapshot.schema_version,
+        stream,
+        tuple(sorted((str(view.record.uuid), *(part.name for part in view.plan.streams)) for view in views)),
+    )
     known = _GROUPINGS.get(once)
     if known is None:
         parts = []

@@ -82,17 +82,21 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
     wanted: defaultdict[str, set[str]] = defaultdict(set)
     for part in plan.streams:
         wanted[part.stream] |= {column.name for column in columns_in(part.query)}
-    tails = {
-        stream: arrow_rows_of(work.lake, found, wanted[stream], hidden=hidden_columns(plan, stream))
-        for stream, found in ranges.items()
-        if not found.is_empty
-    }
+    rows_of: dict[tuple[str, int], pa.Table] = {}
+    tails: dict[str, pa.Table] = {}
+    for part in plan.streams:
+        tail = ranges[part.name]
+        key = (part.stream, tail.first_row_id)
+        if not tail.is_empty:
+            if key not in rows_of:
+                rows_of[key] = arrow_rows_of(work.lake, tail, wanted[part.stream], hidden=hidden_columns(plan, part.stream))
+            tails[part.name] = rows_of[key]
     for state in plan.states:
         fields = tables[state.name].fields
         made = [
-            check_schema(run_plan(part.query, {**known, part.stream: tails[part.stream]}), fields)
+            check_schema(run_plan(part.query, {**known, part.stream: tails[part.name]}), fields)
             for part in plan.streams
-            if part.state == state.name and part.stream in tails
+            if part.state == state.name and part.name in tails
         ]
         rows = read_merged(work, state, scans[state.name])
         # A state without keys is one row even if nothing has come.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from platform_plugin.errors import PlatformError
-from platform_plugin.lake.catalogue.tables import Name, View, read_views
+from platform_plugin.lake.catalogue.tables import Name, View, read_tables
 from platform_plugin.lake.read.last_change import has_changed
-from platform_plugin.relations.views.read.view import part_tables, split_name
-from platform_plugin.relations.views.record import CREATED, read_alike, read_records
+from platform_plugin.relations.views.follow.shared_states import nodes_in_use
+from platform_plugin.relations.views.read.view import split_name
+from platform_plugin.relations.views.record import CREATED
+from platform_plugin.state.node import find_alike, has_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from uuid import UUID
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -41,21 +41,19 @@ def _digest(part: StaticPart) -> str:
 
 def _find_shared(work: Workspace, part: StaticPart, snapshot: Snapshot, but: Sequence[View]) -> Table | None:
     with work.lake.reading() as connection:
-        # What an older view has read of a table may have changed since.
-        alike = read_alike(connection, _digest(part), newest_first=True)
-        if not alike:
-            return None
-        uuids = [uuid for uuid, _ in alike]
-        views = {view.uuid for view in read_views(connection, snapshot.id, uuids=uuids) if view not in but}
-        records = read_records(connection, only=uuids)
-    for uuid, name in alike:
-        created = records[uuid].options.get(CREATED) if uuid in views and uuid in records else None
+        # What an older node has read of a table may have changed since.
+        alike = find_alike(connection, _digest(part), newest_first=True) if has_nodes(connection) else []
+    if not alike:
+        return None
+    staying = nodes_in_use(work, [node.uuid for node in alike], but=but)
+    for node in alike:
+        created = node.options.get(CREATED) if node.uuid in staying else None
         if created is None or _changed_since(work, part, created, snapshot):
             continue
-        try:
-            return part_tables(work, records[uuid], snapshot)[name]
-        except PlatformError:  # what is wrong with another view must not keep this one from being made
-            continue
+        with work.lake.reading() as connection:
+            tables = read_tables(connection, snapshot.id, uuids=[node.uuid])
+        if tables:
+            return tables[0]
     return None
 
 
@@ -66,11 +64,3 @@ def _changed_since(work: Workspace, part: StaticPart, created: int, snapshot: Sn
         if isinstance(relation, View) or has_changed(work.lake, relation, created, snapshot):
             return True
     return False
-
-
-def tables_in_use(work: Workspace, snapshot: Snapshot, *, but: Sequence[View]) -> set[UUID]:
-    """The tables that views other than `but` need."""
-    with work.lake.reading() as connection:
-        records = read_records(connection)
-    others = (view for view in work.lake.views(snapshot) if view.uuid in records and view not in but)
-    return {table for view in others for table in records[view.uuid].parts.values()}

@@ -9,7 +9,7 @@ from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.follow.ranges import read_range, rows_of
-from platform_plugin.relations.views.follow.progress import read_progress
+from platform_plugin.relations.views.follow.progress import consuming_part, position_of, read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.read.scan import TableScan
     from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
     from platform_plugin.relations.follow.ranges import Range
+    from platform_plugin.relations.views.follow.progress import Positions
     from platform_plugin.relations.views.record import ViewRecord
 
     ReadTable = Callable[[tuple[str, str]], DataFrame]
@@ -38,12 +39,12 @@ def read_view(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot
     ranges = view_ranges(work, name, record, plan, snapshot)
     statics = static_frames(work, plan, tables, snapshot)
     states: dict[str, DataFrame] = {}
-    stored = _stored_rows(work, plan, tables, ranges, snapshot) if strategy_of(record) == DEFERRED else {}
+    stored = _stored_rows(work, plan, tables, stream_ranges(plan, ranges), snapshot) if strategy_of(record) == DEFERRED else {}
     for state in plan.states:
         live = [
-            run_stream_part(work, part, ranges[part.stream], statics, rows=stored.get(part.stream))
+            run_stream_part(work, part, ranges[part.name], statics, rows=stored.get(part.stream))
             for part in plan.streams
-            if part.state == state.name and (part.stream in stored or not ranges[part.stream].is_empty)
+            if part.state == state.name and (part.stream in stored or not ranges[part.name].is_empty)
         ]
         states[state.name] = merged_state(work, state, live, work.lake.scan(tables[state.name], snapshot))
     return query_upper(work, plan, states, statics, read_table)
@@ -81,29 +82,48 @@ def part_tables(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> dict
 
 
 def view_ranges(work: Workspace, name: str, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> dict[str, Range]:
-    """The unconsumed range of each stream of a view at a snapshot, by the stream's full name."""
+    """The unconsumed range of each stream part of a view at a snapshot, by part; parts whose states are equally far share one."""
     check_static_tables(work, name, record, plan, snapshot)
     with work.lake.reading() as connection:
-        progress = read_progress(connection, record.uuid, snapshot.id)
-    return tail_ranges(work, name, plan, snapshot, progress, known={})
+        progress = read_progress(connection, [record], snapshot.id)
+    return part_ranges(work, name, record, snapshot, plan=plan, progress=progress, known={})
 
 
-def tail_ranges(
-    work: Workspace, name: str, plan: SplitPlan, snapshot: Snapshot, progress: Mapping[str, int], *, known: dict[tuple[str, int], Range]
+def part_ranges(
+    work: Workspace,
+    name: str,
+    record: ViewRecord,
+    snapshot: Snapshot,
+    *,
+    plan: SplitPlan,
+    progress: Positions,
+    known: dict[tuple[str, int], Range],
 ) -> dict[str, Range]:
-    """The same for a given progress of the view; `known` has the ranges that other views have planned already."""
+    """The same for a given progress of nodes; `known` has the ranges that other views have planned already."""
     lake = work.lake
+    streams = {stream: lake.table(split_name(stream), snapshot) for stream in plan.stream_names}
     found = {}
-    for stream in plan.stream_names:
-        table = lake.table(split_name(stream), snapshot)
-        if str(table.uuid) not in progress:
+    for part in plan.streams:
+        table = streams[part.stream]
+        position = position_of(progress, record.parts[consuming_part(plan, record, part)], table.uuid)
+        if position is None:
             raise CatalogueError(
                 f'stream "{table.name}" is not the one that view "{name}" was made over', hint="it was made anew; make the view anew too"
             )
-        key = (str(table.uuid), progress[str(table.uuid)])
+        key = (str(table.uuid), position)
         if key not in known:
-            known[key] = read_range(lake, table, snapshot, key[1], view=name)
-        found[stream] = known[key]
+            known[key] = read_range(lake, table, snapshot, position, view=name)
+        found[part.name] = known[key]
+    return found
+
+
+def stream_ranges(plan: SplitPlan, ranges: Mapping[str, Range]) -> dict[str, Range]:
+    """The longest unconsumed range of each stream, by the stream's full name."""
+    found: dict[str, Range] = {}
+    for part in plan.streams:
+        tail = ranges[part.name]
+        if part.stream not in found or tail.first_row_id < found[part.stream].first_row_id:
+            found[part.stream] = tail
     return found
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.files.files import write_delete_file
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples import waiting
 from platform_plugin.relations.samples.keys.keys import keys_between, sample_seed
@@ -21,7 +22,6 @@ from platform_plugin.relations.samples.keys.lowest import LowestRows, choose_low
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir import sample_list as known_here
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.picks import ENDED_PICK, PICK, decode_rows, encode_rows
 from platform_plugin.relations.samples.reservoir.sliding import find_window
 from tests.relations.samples.streams import COLUMNS, append, counted_keys, ids, rows
@@ -66,7 +66,7 @@ def test_nothing_has_to_be_read_again(platform):
     assert len(found.picks) == 8
     # Of the last commits a sample of 20 takes next to nothing, and no more was picked.
     assert sum(each.rows.num_rows for each in found.picks[-3:]) < 30
-    assert run_sample_maintenance(platform.work).samples == (), "so few picks are not worth a commit"
+    assert run_maintenance(platform.work, kinds=["sample"]).samples == (), "so few picks are not worth a commit"
     assert platform.execute("REFRESH SAMPLE s").row_count == last
     assert behind(platform).picks == ()
     assert ids(platform, "s") == lowest(3, 20, 0, last)
@@ -80,7 +80,7 @@ def test_the_way_rows_come_does_not_matter(platform):
     append(platform, "posts", 430, 440)
     assert behind(platform).gap_rows == 130
     assert ids(platform, "s") == lowest(5, 15, 0, 440)
-    done = run_sample_maintenance(platform.work)
+    done = run_maintenance(platform.work, kinds=["sample"])
     assert done.rows == 440
     put(platform, "posts", 440, 2000)
     assert ids(platform, "s") == lowest(5, 15, 0, 2000)
@@ -100,7 +100,7 @@ def test_writers_need_not_agree(platform, tmp_path):
         last += 50
         kept[writer] = {place: entry.value for place, entry in known_here._STREAMS.entries.items()}
         if number % 7 == 6:
-            run_sample_maintenance(platform.work, [platform.lake.table(name).name for name in ("s", "w")])
+            run_maintenance(platform.work, [platform.lake.table(name).name for name in ("s", "w")], kinds=["sample"])
         assert ids(platform, "s") == lowest(1, 10, 0, last)
         assert ids(platform, "w") == lowest(1, 10, max(0, last - 300), last)
     assert behind(platform).gap_rows == 0
@@ -248,7 +248,7 @@ def test_a_column_that_no_longer_fits_is_left_to_the_run(platform):
     with platform.stream("posts") as stream:
         stream.append([{"id": 10, "kind": "a", "score": 1 << 40}], wait=True)
     assert behind(platform).gap_rows == 1
-    assert list(run_sample_maintenance(platform.work).failed) == ["main.s"]
+    assert list(run_maintenance(platform.work, kinds=["sample"]).failed) == ["main.s"]
 
 
 _parts = st.lists(st.integers(1, 60), min_size=1, max_size=12)
@@ -398,7 +398,7 @@ def test_a_run_merges_picks_once_there_are_many(platform, monkeypatch):
     merged = []
     for start in range(0, 100, 10):
         put(platform, "posts", start, start + 10)
-        merged.append(bool(run_sample_maintenance(platform.work).samples))
+        merged.append(bool(run_maintenance(platform.work, kinds=["sample"]).samples))
     assert merged == [False, False, False, True, False, False, False, True, False, False]
     assert ids(platform, "s") == lowest(9, 5, 0, 100)
 
@@ -418,7 +418,7 @@ def test_a_column_that_is_gone_holds_nobody_up(platform, rest, column, told):
     with platform.stream("posts") as stream:
         stream.append([{"id": number} for number in range(50, 80)], wait=True)
     assert ids(platform, "s") == lowest(1, 6, 0, 80)
-    done = run_sample_maintenance(platform.work)
+    done = run_maintenance(platform.work, kinds=["sample"])
     assert [(name, error.message) for name, error in done.failed.items()] == [("main.g", told)]
     platform.execute(f"ALTER STREAM posts RENAME COLUMN other TO {column}")
-    assert not run_sample_maintenance(platform.work).failed
+    assert not run_maintenance(platform.work, kinds=["sample"]).failed

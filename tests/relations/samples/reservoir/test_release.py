@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_plugin.lake.ring.segments import CONSUMER
+from platform_plugin.lake.cursors.cursor import CURSOR
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir import sample_list
@@ -31,7 +31,7 @@ def check(platform):
     keys = counted_keys(2, 0, APPENDS * 10)
     assert ids(platform, "s") == sorted(sorted(range(APPENDS * 10), key=lambda row: keys[row])[:4])
     with platform.lake.reading() as connection:
-        assert connection.execute(sa.select(CONSUMER.c.next_row_id)).scalar() >= 160
+        assert connection.execute(sa.select(CURSOR.c.position)).scalar() >= 160
 
 
 def put(platform, start):
@@ -74,7 +74,7 @@ def test_a_cursor_moves_over_picks_up_to_the_first_gap(catalogue, spans, seen):
     row, covered, starts = 0, set(), []
     with lake.writing() as connection:
         connection.execute(sa.delete(PICK))
-        connection.execute(sa.update(CONSUMER).values(next_row_id=seen))
+        connection.execute(sa.update(CURSOR).values(position=seen))
         for width, is_picked in spans:
             if is_picked:
                 starts.append(row)

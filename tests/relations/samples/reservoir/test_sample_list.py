@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 
 from platform_plugin.cache import BUDGET_VARIABLE, set_budget
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.samples.reservoir import picker
 from platform_plugin.relations.samples.reservoir import sample_list as known_here
 from platform_plugin.relations.samples.reservoir.growing import find_pending
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.sample_list import KnownSamples, known_samples
 from tests.relations.samples.streams import COLUMNS, ids, rows
 
@@ -85,7 +85,7 @@ def test_what_was_too_much_to_pick_is_looked_for_again(platform, monkeypatch):
         put(platform, 0, 3000)
         known = known_of_posts(platform)
         assert known.look_again_after == 30
-        assert not run_sample_maintenance(platform.work).failed
+        assert not run_maintenance(platform.work, kinds=["sample"]).failed
         later = known_here.time.monotonic() + 31
         patch.setattr(known_here.time, "monotonic", lambda: later)
         assert known_of_posts(platform) is not known

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.record import find_sample
-from platform_plugin.relations.samples.reservoir.maintain import run_sample_maintenance
 from platform_plugin.relations.samples.reservoir.reservoirs import plan_spans
 from platform_plugin.relations.samples.reservoir.sliding import find_window
 from tests.relations.samples.chi_square import inclusion
@@ -35,7 +35,7 @@ def test_uniform_in_the_window_and_nothing_outside(platform):
         append(platform, "posts", last, last + width)
         last += width
         if number % 4 != 3:
-            run_sample_maintenance(platform.work)
+            run_maintenance(platform.work, kinds=["sample"])
     seen = np.zeros(last)
     for seed in range(runs):
         found = ids(platform, f"s{seed}")
@@ -55,7 +55,7 @@ def test_rows_that_another_client_keeps_in_the_catalogue_are_in_the_window(platf
         for _ in ("read", "stored"):
             assert ids(platform, "s") == list(range(first + 20)), "also those that are older than any file"
             assert ids(platform, "n") == list(range(max(0, first - 22), first + 20))
-            run_sample_maintenance(platform.work)
+            run_maintenance(platform.work, kinds=["sample"])
 
 
 @pytest.mark.parametrize("size", [1, 5, 200])
@@ -69,7 +69,7 @@ def test_every_read_has_what_it_may(platform, size):
         assert len(set(before)) == min(size, end, 40)
         assert min(before) >= end - 40
         if start % 3:
-            run_sample_maintenance(platform.work)
+            run_maintenance(platform.work, kinds=["sample"])
             after = ids(platform, "s")
             assert len(set(after)) == len(before)
             assert min(after) >= end - 40
@@ -82,7 +82,7 @@ def test_reservoirs_stay_few(platform):
     most = 0
     for start in range(0, 600, 15):
         append(platform, "posts", start, start + 15)
-        run_sample_maintenance(platform.work)
+        run_maintenance(platform.work, kinds=["sample"])
         snapshot = platform.lake.snapshot()
         sample = find_sample(platform.lake, platform.lake.table("s"), snapshot)
         ranges = [each.span for each in find_window(platform.work, sample, snapshot).picks]
@@ -109,7 +109,7 @@ def test_a_window_of_what_the_stream_holds(platform):
     for start in range(0, 300, 10):
         append(platform, "short", start, start + 10)
         if start % 40 == 0:
-            run_sample_maintenance(platform.work)
+            run_maintenance(platform.work, kinds=["sample"])
         held = platform.lake.read("short").column("id").to_pylist()
         found = ids(platform, "s")
         assert set(found) <= set(held)
@@ -122,7 +122,7 @@ def test_a_window_of_time_ends_with_the_snapshot(platform):
     platform.execute("CREATE SAMPLE s ON posts SIZE 100 WITH (window = '1 hour', seed = 1)")
     append(platform, "posts", 0, 10)
     append(platform, "posts", 10, 30)
-    run_sample_maintenance(platform.work)
+    run_maintenance(platform.work, kinds=["sample"])
     assert platform.sample("s").cardinality == 30
     snapshot = platform.lake.snapshot()
     sample = find_sample(platform.lake, platform.lake.table("s"), snapshot)
@@ -136,7 +136,7 @@ def test_old_snapshots_have_their_own_window(platform):
     for start in range(0, 100, 10):
         append(platform, "posts", start, start + 10)
         known[platform.lake.snapshot().id] = ids(platform, "s")
-        run_sample_maintenance(platform.work)
+        run_maintenance(platform.work, kinds=["sample"])
         known[platform.lake.snapshot().id] = ids(platform, "s")
     for version, found in known.items():
         assert sorted(platform.sample("s", version=version).arrow().column("id").to_pylist()) == found

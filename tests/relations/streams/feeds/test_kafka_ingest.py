@@ -17,7 +17,7 @@ from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds import kafka_ingest
 from platform_plugin.relations.streams.feeds.ingest import BatchLimits, run_ingest
 from platform_plugin.relations.streams.feeds.kafka_topic import read_topic
-from platform_plugin.relations.streams.feeds.positions import SOURCE_OFFSET, read_offsets
+from platform_plugin.relations.streams.feeds.positions import read_offsets
 from platform_plugin.relations.streams.feeds.sources import SourceGap, SourceUnavailable
 
 pytest.importorskip("confluent_kafka")
@@ -285,4 +285,3 @@ def test_killed_anywhere_it_neither_loses_nor_repeats_a_record(platform, broker,
     run_ingest(platform.work, "s")
     assert ids(platform) == list(range(len(places)))
     assert [raw for raw, _ in quarantine(platform)] == [b"bad"] * len(places)
-    assert SOURCE_OFFSET.name == "platform_source_offset"

@@ -12,6 +12,7 @@ import pytest
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, StreamOverrun
+from platform_plugin.lake.cursors.cursor import CURSOR, read_owners
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.follow import folding, session
 from platform_plugin.relations.streams.follow.rows import Follower
@@ -240,23 +241,19 @@ def test_a_stream_that_blocks_waits_for_a_slow_session(platform, monkeypatch):
     assert writer.written == 1500
     assert took > 3, "the writer did not wait"
     assert platform.lake.read("posts").num_rows <= 250
-    from platform_plugin.lake.ring.segments import CONSUMER
-
     with platform.lake.reading() as connection:
-        assert connection.execute(CONSUMER.select()).all() == []
+        assert read_owners(connection, platform.lake.table("posts").uuid) == {}
 
 
 def test_a_session_that_died_holds_nothing(platform):
     """A blocked writer finds out that the reader it waits for does not exist any more."""
-    from platform_plugin.lake.ring.segments import CONSUMER
-
     platform.execute("ALTER STREAM posts SET (retention_rows = 100, on_overrun = 'block', overrun_grace = '5 seconds')")
     table = platform.lake.table("posts")
     with platform.lake.lease(holder="session") as lease:
         follower = Follower(platform.lake, table, idle=timedelta(seconds=1), earliest=True, lease=lease)
     dead = follower._consumer.rpartition("/")[0] + "/1"  # the same process number, but begun at another time
     with platform.lake.writing() as connection:
-        connection.execute(CONSUMER.update().values(consumer=dead))
+        connection.execute(CURSOR.update().values(owner=dead))
     with platform.stream("posts") as stream:
         for turn in range(10):
             stream.append(posts(turn * 100, 100), wait=True)

@@ -9,9 +9,9 @@ import pytest
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import PlatformError, QueryFailed
+from platform_plugin.maintenance import poison, run
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from platform_plugin.relations.views.follow import maintain, poison
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.select.overview import read_overview
 
 pytestmark = pytest.mark.spark
@@ -81,13 +81,13 @@ def test_a_view_that_fails_is_tried_ever_more_rarely_and_told_of_all_the_time(pl
     platform.execute("CREATE VIEW well AS SELECT count(*) AS n FROM posts")
     arrive(platform, [1, 0], ["", ""])
     tried = []
-    together = maintain._maintain_together
+    together = run._run_batch
 
-    def watched(work, snapshot, behind, **more):
-        tried.append(sorted(view.name for view in behind))
-        return together(work, snapshot, behind, **more)
+    def watched(work, snapshot, batch, control, **more):
+        tried.append(sorted(batch.names))
+        return together(work, snapshot, batch, control, **more)
 
-    monkeypatch.setattr(maintain, "_maintain_together", watched)
+    monkeypatch.setattr(run, "_run_batch", watched)
     now = [1000.0]
     monkeypatch.setattr(poison.time, "monotonic", lambda: now[0])
     told = []
@@ -131,13 +131,11 @@ def test_rows_that_only_fail_together(platform):
 
 
 def test_what_is_wrong_with_the_results_of_one_view_is_not_the_others_fault(platform):
-    from platform_plugin.relations.views.read.stored import find_result_requests, store_results
-
     platform.execute("CREATE VIEW ill WITH (target_lag = '5 s') AS SELECT uid, 100 DIV (count(*) - 2) AS s FROM posts GROUP BY uid")
     platform.execute("CREATE VIEW well WITH (target_lag = '5 s') AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
     arrive(platform, [1, 1], ["", ""])
-    assert not run_maintenance(platform.work).failed, "only the answer is wrong"
-    assert list(store_results(platform.work, find_result_requests(platform.work)).failed) == ["main.ill"]
+    assert not run_maintenance(platform.work, kinds=["view"]).failed, "only the answer is wrong"
+    assert list(run_maintenance(platform.work).failed) == ["main.ill"]
     result = platform.execute("SELECT n FROM well WHERE uid = 1")
     assert (list(result), result.metrics) == ([(2,)], None)
     arrive(platform, [1], [""])

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from platform_plugin.errors import CommitConflict
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.script import parse_statement
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.views import build
 from platform_plugin.relations.views.define import run_create_view
-from platform_plugin.relations.views.follow import maintain, shared_states
-from platform_plugin.relations.views.follow.maintain import run_maintenance
+from platform_plugin.relations.views.follow import shared_states
+from platform_plugin.relations.views.follow import step as view_step
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +52,7 @@ def test_views_that_differ_above_the_grouping_share_their_states(platform):
     told = {row[0]: row[1] for row in platform.execute("DESCRIBE EXTENDED b")}
     assert told["# shares its states with"] == "main.a, main.c"
     told = [row[0] for row in platform.execute(f"EXPLAIN CREATE VIEW d AS {SUMS.format(5)}")]
-    assert told[-1] == "made now, it would share the states of view main.a"
+    assert told[-1] == "made now, it would share states of view main.a"
     append(platform, (1, 10), (1, 5), (2, 7))
     assert "share the states" not in [row[0] for row in platform.execute(f"EXPLAIN CREATE VIEW d AS {SUMS.format(5)}")][-1]
     done = run_maintenance(platform.work)
@@ -130,7 +131,7 @@ def test_states_stay_as_long_as_somebody_needs_them(platform):
 
 def test_a_twin_that_is_maintained_meanwhile_takes_the_new_view_along(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    found = shared_states.find_twin
+    found = shared_states.find_shared_states
 
     def late(*given, **more):
         twin = found(*given, **more)
@@ -139,7 +140,7 @@ def test_a_twin_that_is_maintained_meanwhile_takes_the_new_view_along(platform, 
         append(platform, (1, 1))
         return twin
 
-    monkeypatch.setattr(build, "find_twin", late)
+    monkeypatch.setattr(build, "find_shared_states", late)
     platform.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
     assert states(platform) == ["a"]
     for _ in range(2):
@@ -149,16 +150,16 @@ def test_a_twin_that_is_maintained_meanwhile_takes_the_new_view_along(platform, 
 
 def test_a_run_that_does_not_know_of_a_new_twin_takes_it_along(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    local = maintain.take_locally
+    local = view_step.take_locally
 
     def late(*given):
-        monkeypatch.setattr(maintain, "take_locally", local)
+        monkeypatch.setattr(view_step, "take_locally", local)
         with Platform.open(str(platform.lake.location)) as other:
             other.execute(f"CREATE VIEW b WITH (start = 'earliest') AS {SUMS.format(0)}")
         return local(*given)
 
     append(platform, (1, 10))
-    monkeypatch.setattr(maintain, "take_locally", late)
+    monkeypatch.setattr(view_step, "take_locally", late)
     run_maintenance(platform.work)
     assert states(platform) == ["a"], "both begin at row 0"
     append(platform, (1, 1))
@@ -169,17 +170,17 @@ def test_a_run_that_does_not_know_of_a_new_twin_takes_it_along(platform, monkeyp
 
 def test_states_that_another_view_came_to_share_are_not_dropped(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    found = build.tables_in_use
+    found = build.nodes_in_use
 
     def early(*given, **more):
         needed = found(*given, **more)
-        monkeypatch.setattr(build, "tables_in_use", found)
+        monkeypatch.setattr(build, "nodes_in_use", found)
         with Platform.open(str(platform.lake.location)) as other:
             other.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
         return needed
 
-    monkeypatch.setattr(build, "tables_in_use", early)
-    with pytest.raises(CommitConflict, match="shares states"):
+    monkeypatch.setattr(build, "nodes_in_use", early)
+    with pytest.raises(CommitConflict, match="share what is dropped"):
         platform.execute("DROP VIEW a")
     append(platform, (1, 10))
     assert rows(platform, "SELECT * FROM a") == rows(platform, "SELECT * FROM b") == [(1, 10)]
@@ -187,14 +188,14 @@ def test_states_that_another_view_came_to_share_are_not_dropped(platform, monkey
 
 def test_a_view_whose_twin_was_dropped_meanwhile_is_not_made(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    found = shared_states.find_twin
+    found = shared_states.find_shared_states
 
     def late(*given, **more):
         twin = found(*given, **more)
         platform.execute("DROP VIEW a")
         return twin
 
-    monkeypatch.setattr(build, "find_twin", late)
+    monkeypatch.setattr(build, "find_shared_states", late)
     with pytest.raises(CommitConflict, match="dropped"):
         platform.execute(f"CREATE VIEW b AS {SUMS.format(0)}")
 

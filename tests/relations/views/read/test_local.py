@@ -7,9 +7,9 @@ import pytest
 
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.follow import ranges
-from platform_plugin.relations.views.follow.maintain import run_maintenance
 from platform_plugin.relations.views.read import merge
 from platform_plugin.relations.views.read.local import read_local
 

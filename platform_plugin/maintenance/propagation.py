@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError, ServerLost
+from platform_plugin.lake.cursors.cursor import read_owners
 from platform_plugin.lake.ring.segments import read_ring
-from platform_plugin.relations.views.follow.progress import read_progress
-from platform_plugin.relations.views.record import read_propagated
+from platform_plugin.maintenance.run import run_maintenance
+from platform_plugin.relations.views.follow.progress import read_consuming_views
+from platform_plugin.relations.views.follow.strategy import BATCH, EAGER, rows_wanted, strategy_of
+from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -16,8 +19,11 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
 
+    EagerView = tuple[UUID, list[str], int]
+    """A view that appends maintain, its nodes that consume the stream, and how many rows must wait for them."""
+
 # Who wants the rows of a stream is the same within a schema version, and most streams have nobody.
-_WANTING: Cache[tuple[UUID, UUID, int], list[tuple[UUID, int]]] = Cache("views told of appends", weigh=lambda views: 150 * len(views))
+_WANTING: Cache[tuple[UUID, UUID, int], list[EagerView]] = Cache("views told of appends", weigh=lambda views: 300 * len(views))
 
 
 def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
@@ -28,13 +34,9 @@ def propagate(work: Workspace, stream: Table, snapshot: Snapshot) -> None:
     due = _find_due(work, stream, snapshot)
     if not due:
         return
-    from platform_plugin.relations.views.follow.maintain import run_maintenance
-    from platform_plugin.relations.views.read.stored import find_result_requests, store_results
-
     names = [view.name for view in work.lake.views() if view.uuid in due]
     try:
         run_maintenance(work, names, flush=True)
-        store_results(work, find_result_requests(work, names, maintained=[str(name) for name in names]))
     except ServerLost:
         work.forget_session()
     except PlatformError:
@@ -48,18 +50,21 @@ def _find_due(work: Workspace, stream: Table, snapshot: Snapshot) -> set[UUID]:
         return set()
     with work.lake.reading() as connection:
         newest = read_ring(connection, stream.uuid).next_row_id
-        return {
-            view
-            for view, row_count in wanting
-            if newest - read_progress(connection, view, snapshot.id).get(str(stream.uuid), newest) >= row_count
-        }
+        positions = read_owners(connection, stream.uuid)
+    return {view for view, nodes, row_count in wanting if newest - min(positions.get(node, newest) for node in nodes) >= row_count}
 
 
-def _find_wanting(work: Workspace, stream: Table, snapshot: Snapshot) -> list[tuple[UUID, int]]:
+def _find_wanting(work: Workspace, stream: Table, snapshot: Snapshot) -> list[EagerView]:
     key = (work.lake.uuid, stream.uuid, snapshot.schema_version)
     found = _WANTING.get(key)
     if found is None:
         with work.lake.reading() as connection:
-            found = read_propagated(connection, stream.uuid)
+            owners = list(read_owners(connection, stream.uuid))
+            records = read_records(connection, only=read_consuming_views(connection, owners)) if owners else {}
+        found = [
+            (record.uuid, [str(node) for node in record.parts.values() if str(node) in owners], rows_wanted(record))
+            for record in records.values()
+            if strategy_of(record) in (EAGER, BATCH)
+        ]
         _WANTING.put(key, found)
     return found

@@ -1,0 +1,142 @@
+"""`ViewMaintenance`: how continuous views consume rows: one scan of each range, one Spark job at most, and one step for all of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_plugin.engine.refusal import Refusal
+from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.cursors.move import EndCursors, MoveCursors
+from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
+from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, RangeKey, StepFigures
+from platform_plugin.relations.views.follow.advance import plan_moves
+from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
+from platform_plugin.relations.views.follow.passes import range_queries
+from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
+from platform_plugin.relations.views.follow.poison import place_failure
+from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
+from platform_plugin.relations.views.follow.take import foresee_engine, take_locally
+from platform_plugin.relations.views.gates import find_gated_results
+from platform_plugin.relations.views.read.view import split_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.errors import PlatformError
+    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.relations.follow.maintained import JointScan, Maintained, RunControl, Selection, Step
+
+    Written = list[tuple[StateTarget, list[DataFile]]]
+
+_JOINT = Refusal(why="a sample has Spark look at the same rows", for_good=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewStep:
+    """What some views made of the rows that waited for them: files of their states, and the moves of their cursors."""
+
+    views: Sequence[PendingView]
+    written: Written
+    figures: StepFigures
+
+    @property
+    def files(self) -> Sequence[DataFile]:
+        """All files that were written."""
+        return [file for _, files in self.written for file in files]
+
+    def put(self, commit: Commit) -> None:
+        """Add the files to their states, and move the cursors; a conflict if another run has consumed any of the rows."""
+        put_answers(commit, self.written)
+        commit.take_ungated(Name.of(split_name(name)) for view in self.views for name in (view.name, *view.twins))
+        commit.also(MoveCursors([move for view in self.views for move in plan_moves(view.name, view.record, view.plan, view.ranges)]))
+        commit.also(EndCursors(sorted({cursor for view in self.views for cursor in view.idle_cursors})))
+
+
+class ViewMaintenance(Maintenance[PendingView]):
+    """Continuous views of all strategies. Those that read a range share its scan, what they group alike, and what they look up."""
+
+    kind = KIND
+
+    def find(self, work: Workspace, snapshot: Snapshot, selection: Selection) -> tuple[list[PendingView], dict[str, PlatformError]]:
+        """The views with rows to consume."""
+        return find_pending_views(work, snapshot, selection)
+
+    def conditions(self, work: Workspace, snapshot: Snapshot, pending: PendingView) -> list[Maintained]:
+        """The results of the view, and of those that share its states, that have a gate."""
+        return find_gated_results(work, snapshot, pending)
+
+    def locate(self, work: Workspace, snapshot: Snapshot, pending: PendingView, error: PlatformError) -> PlatformError:
+        """The error with the smallest range of rows that fails by itself."""
+        return place_failure(work, snapshot, pending, error)
+
+    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingView) -> DueRelation:
+        """The states that would grow, and the engine that would group the rows."""
+        parts = (
+            rows_parts(pending.plan).values() if strategy_of(pending.record) == DEFERRED else {part.state for part in pending.plan.streams}
+        )
+        return DueRelation(
+            name=pending.name,
+            kind=KIND,
+            inputs=pending.inputs,
+            writes=tuple(str(pending.tables[part].name) for part in sorted(parts)),
+            engine=foresee_engine(work, snapshot, pending),
+            beside=pending.twins,
+        )
+
+    def step(
+        self, work: Workspace, snapshot: Snapshot, pending: Sequence[PendingView], control: RunControl, joint: Sequence[JointScan]
+    ) -> tuple[list[Step], dict[str, PlatformError]]:
+        """Group what waits with Arrow where that is certain and little, the rest in one Spark job; merge what has become too much."""
+        by_range: defaultdict[RangeKey, list[PendingView]] = defaultdict(list)
+        for view in pending:
+            for stream, tail in view.ranges.items():
+                by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
+        reasons: dict[str, str] = {}
+        answers: list[Answer] = []
+        cached: list[DataFrame] = []
+        written: Written = []
+        metrics: JobMetrics | None = None
+        try:
+            for key, views in by_range.items():
+                looking = [scan for scan in joint if scan.key == key and scan.looks_at_rows]
+                # Who has to look at the rows with Spark anyway lets the views look too.
+                rest, made = ([(view, _JOINT) for view in views], []) if looking else take_locally(work, snapshot, key[0], views)
+                written += made
+                reasons |= {view.name: refusal.why for view, refusal in rest}
+                if rest:
+                    tasks = [view.task(work, snapshot) for view, _ in rest]
+                    answers += range_queries(work, snapshot, key[0], tasks, cached, guests=looking)
+            left, made = compact_locally(work, find_additions(work, snapshot, pending))
+            written += made
+            answers += [compaction(work, additions) for additions in left]
+            if answers:
+                found, metrics = run_answers(work, answers, timeout=control.timeout, progress=control.progress)
+                written += found
+        except BaseException:
+            work.lake.discard(file for _, files in written for file in files)
+            raise
+        finally:
+            for frame in cached:
+                frame.unpersist()
+        names = tuple(dict.fromkeys(name for view in pending for name in (view.name, *view.twins)))
+        figures = StepFigures(
+            names=names,
+            ranges=frozenset(by_range),
+            groups=sum(file.record_count for target, files in written if not target.replaces for file in files),
+            compacted=sum(bool(target.replaces) for target, _ in written),
+            jobs=0 if metrics is None else metrics.jobs or 0,
+            tasks=0 if metrics is None else metrics.tasks,
+            on_spark={name: reasons[view.name] for view in pending if view.name in reasons for name in (view.name, *view.twins)},
+        )
+        return [ViewStep(views=pending, written=written, figures=figures)], {}
+
+
+VIEWS = ViewMaintenance()
