@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.cursors.cursor import CURSOR
 from platform_plugin.lake.files.files import ROW_ID, write_delete_file
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.ingest import BatchLimits, run_ingest
-from platform_plugin.relations.streams.feeds.positions import SOURCE_TABLE
 from platform_plugin.relations.streams.feeds.sources import SourceGap
 
 
@@ -61,7 +61,7 @@ def test_appended_files_join_the_stream_as_they_are(platform, url, duck):
 def test_a_stream_that_is_replaced_or_dropped_forgets_what_it_read(platform):
     def noted():
         with platform.lake.reading() as connection:
-            return connection.execute(sa.select(sa.func.count()).select_from(SOURCE_TABLE)).scalar()
+            return connection.execute(sa.select(sa.func.count()).select_from(CURSOR)).scalar()
 
     insert(platform, 1)
     platform.execute("CREATE STREAM s FROM TABLE t")
