@@ -6,10 +6,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 
 from platform_plugin.algebra.predicates.conditions import compare, is_in, is_not_null, is_null
 from platform_plugin.algebra.types.data_types import Field, Primitive, list_of
-from platform_plugin.errors import InvalidValue, UnknownObject
+from platform_plugin.errors import InvalidValue, StorageError, UnknownObject
+from platform_plugin.lake.catalogue import catalogue as c
 from tests.lake.agreement import append, create, delete_positions, rows_of
 
 ROWS = pa.table({"i": [1, 2, None, 4], "S": ["a", None, "c", "d"], "f": [1.5, float("nan"), None, -0.0]})
@@ -85,3 +87,19 @@ def test_no_python_file_is_read_by_arrow_on_a_local_disk(lake, table, monkeypatc
     assert lake.read("t").num_rows == 7
     # Two data files and a delete file. An Arrow thread that lets go of a Python file while the interpreter ends aborts the process.
     assert [type(source) for source in opened] == [pa.OSFile] * 3
+
+
+def test_files_that_come_in_several_blocks_of_the_catalogue(lake, monkeypatch):
+    table = create(lake, "many", *[pa.table({"i": [at, -at]}) for at in range(5)])
+    file = lake.scan(table, lake.snapshot()).files[3]
+    delete_positions(lake, table, {file.id: [1]})
+    whole = lake.scan(table, lake.snapshot())
+    assert [len(whole.files), whole.files[3].is_whole, whole.files[4].is_whole] == [5, False, True]
+    for size in (1, 2, 5):
+        monkeypatch.setattr("platform_plugin.lake.read.scan.ROWS_PER_BLOCK", size)
+        assert lake.scan(table, lake.snapshot()) == whole
+        assert rows_of(lake.read("many")) == [(0,), (0,), (1,), (-1,), (2,), (-2,), (3,), (4,), (-4,)]
+    with lake.writing() as connection:
+        connection.execute(sa.update(c.DATA_FILE).where(c.DATA_FILE.c.data_file_id == whole.files[4].id).values(file_format="orc"))
+    with pytest.raises(StorageError, match='of table "many" has the format orc'):
+        lake.scan(table, lake.snapshot())
