@@ -72,9 +72,10 @@ def hold_passes(connection: Connection, newest: Snapshot) -> frozenset[int]:
     if not has_table(connection, GATE_PASS.name):
         return frozenset()
     p = GATE_PASS.c
-    names = _live_names(connection, newest)
+    passes = connection.execute(sa.select(GATE_PASS).order_by(p.snapshot_id)).all()
+    names = _live_names(connection, newest) if passes else ()
     held: set[int] = set()
-    for row in connection.execute(sa.select(GATE_PASS).order_by(p.snapshot_id)).all():
+    for row in passes:
         key = (row.schema_name, row.relation_name)
         own = sa.and_(p.schema_name == row.schema_name, p.relation_name == row.relation_name)
         if key not in names:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
-from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer
+from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer, own_columns
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.before_images import forget_before_images
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
@@ -153,18 +153,18 @@ def forget_files(connection: Connection, file_ids: Sequence[int]) -> None:
 
 def _forget_unreachable(connection: Connection) -> None:
     """Remove relations, columns and inlined rows that no kept snapshot has."""
-    ended = connection.execute(sa.select(c.INLINED_DATA_TABLES.c.table_id).distinct()).scalars().all()
-    for table_id in ended:
-        for name in inlined_data_tables(connection, table_id):
-            rows = inlined_rows(connection, name)
-            connection.execute(sa.delete(rows).where(is_unreachable(rows)))
+    inlined = connection.execute(sa.select(c.INLINED_DATA_TABLES.c.table_name)).scalars().all()
+    for name in _names_with_ends(connection, inlined, own_columns(connection)[2]):
+        rows = inlined_rows(connection, name)
+        connection.execute(sa.delete(rows).where(is_unreachable(rows)))
     # All shapes of a table stay as long as one of them: inlined rows are found by the names that they were written with.
     shape = c.TABLE.alias()
     kept = sa.select(shape.c.table_id).where(~is_unreachable(shape))
     gone = set(connection.execute(sa.select(c.TABLE.c.table_id).where(c.TABLE.c.table_id.not_in(kept))).scalars())
     of_views = (VIEW_COLUMN_TAG,) if is_newer(connection) else ()
-    for versioned in (c.COLUMN_TAG, c.TAG, *of_views, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO):
-        connection.execute(sa.delete(versioned).where(is_unreachable(versioned)))
+    versioned = {table.name: table for table in (c.COLUMN_TAG, c.TAG, *of_views, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO)}
+    for name in _names_with_ends(connection, list(versioned), "end_snapshot"):
+        connection.execute(sa.delete(versioned[name]).where(is_unreachable(versioned[name])))
     for table_id in sorted(gone):
         for unversioned in (
             c.TABLE,
@@ -182,3 +182,14 @@ def _forget_unreachable(connection: Connection) -> None:
                 connection.execute(sa.schema.DropTable(sa.Table(name, sa.MetaData())))
         connection.execute(sa.delete(c.INLINED_DATA_TABLES).where(c.INLINED_DATA_TABLES.c.table_id == table_id))
         connection.execute(sa.delete(c.METADATA).where(c.METADATA.c.scope == "table", c.METADATA.c.scope_id == table_id))
+
+
+def _names_with_ends(connection: Connection, names: Sequence[str], end: str) -> list[str]:
+    """The tables among those of some names in which a row has ended: only there can a row be unreachable. All are asked together."""
+    quote = connection.dialect.identifier_preparer.quote
+    found: list[str] = []
+    for start in range(0, len(names), 100):
+        part = names[start : start + 100]
+        asked = (f"SELECT {at} WHERE EXISTS (SELECT 1 FROM {quote(name)} WHERE {end} IS NOT NULL)" for at, name in enumerate(part))
+        found += [part[at] for at in sorted(connection.execute(sa.text(" UNION ALL ".join(asked))).scalars())]
+    return found

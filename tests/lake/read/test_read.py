@@ -101,5 +101,5 @@ def test_files_that_come_in_several_blocks_of_the_catalogue(lake, monkeypatch):
         assert rows_of(lake.read("many")) == [(0,), (0,), (1,), (-1,), (2,), (-2,), (3,), (4,), (-4,)]
     with lake.writing() as connection:
         connection.execute(sa.update(c.DATA_FILE).where(c.DATA_FILE.c.data_file_id == whole.files[4].id).values(file_format="orc"))
-    with pytest.raises(StorageError, match='of table "many" has the format orc'):
+    with pytest.raises(StorageError, match=r'of table "main\.many" has the format orc'):
         lake.scan(table, lake.snapshot())
