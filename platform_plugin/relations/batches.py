@@ -11,6 +11,8 @@ import sqlalchemy as sa
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
+from platform_plugin.lake.catalogue.forgotten import is_forgotten
+from platform_plugin.lake.commit.data_operations import has_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -116,3 +118,12 @@ class TakeBatches:
         w.connection.execute(sa.delete(BATCH).where(b.committed_at < now - KEPT))
         if too_many is not None:
             w.connection.execute(sa.delete(BATCH).where(own, b.snapshot_id <= too_many))
+
+
+def fold_batches(connection: Connection, _oldest: int) -> int:
+    """Delete the ids that are old enough, and those of relations that no kept snapshot has, also where nobody appends any more."""
+    if not has_table(connection, BATCH.name):
+        return 0
+    b = BATCH.c
+    gone = sa.or_(b.committed_at < datetime.now(UTC) - KEPT, is_forgotten(b.relation_uuid))
+    return int(connection.execute(sa.delete(BATCH).where(gone)).rowcount)

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
+from platform_plugin.lake.catalogue.forgotten import delete_forgotten
 from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
 from platform_plugin.lake.cursors.move import end_cursors
 from platform_plugin.lake.migrations.cursors import VERSION, former_uses
@@ -174,6 +175,16 @@ def _node(row: Any) -> Node:
 
 def fold_nodes(connection: Connection, oldest: int) -> int:
     """Delete uses that ended at or before the oldest snapshot that is kept, and nodes without any; returns how many uses there were."""
+    if not has_nodes(connection):
+        return 0
     ended = connection.execute(sa.delete(USE).where(USE.c.end_snapshot <= oldest)).rowcount
     connection.execute(sa.delete(NODE).where(~sa.exists().where(USE.c.node_uuid == NODE.c.node_uuid)))
     return ended
+
+
+def fold_lost_nodes(connection: Connection, _oldest: int) -> int:
+    """Delete what relations that no kept snapshot has use, and nodes without any use: another client that drops a view ends none."""
+    if not has_nodes(connection):
+        return 0
+    uses = delete_forgotten(connection, USE, USE.c.user_uuid)
+    return uses + connection.execute(sa.delete(NODE).where(~sa.exists().where(USE.c.node_uuid == NODE.c.node_uuid))).rowcount

@@ -36,13 +36,13 @@ OWNERS = {
     "platform_gate_pass": ("lake.commit.passes", OVERVIEW),
     "platform_stall": ("lake.catalogue.stalls", OVERVIEW),
     "platform_batch": ("relations.batches",),
-    "platform_source_file": ("relations.streams.feeds.sources",),
-    "platform_source_fold": ("relations.streams.feeds.sources",),
-    "platform_view": ("relations.views.record", "lake.migrations.cursors", OVERVIEW),
-    "platform_view_meaning": ("relations.views.record",),
-    "platform_sample": ("relations.samples.record",),
-    "platform_pick": ("relations.samples.reservoir.picks",),
-    "platform_ended_pick": ("relations.samples.reservoir.picks",),
+    "platform_source_file": ("relations.streams.feeds.sources", "relations.streams.feeds.folding"),
+    "platform_source_fold": ("relations.streams.feeds.sources", "relations.streams.feeds.folding"),
+    "platform_view": ("relations.views.record", "relations.views.folding", "lake.migrations.cursors", OVERVIEW),
+    "platform_view_meaning": ("relations.views.record", "relations.views.folding"),
+    "platform_sample": ("relations.samples.record", "relations.samples.folding"),
+    "platform_pick": ("relations.samples.reservoir.picks", "relations.samples.folding"),
+    "platform_ended_pick": ("relations.samples.reservoir.picks", "relations.samples.folding"),
 }
 # DuckLake's own tables, and what gives one that is there for each table of a lake, belong to the lake as a whole.
 DUCKLAKE, LAKE = "ducklake_", ("lake", OVERVIEW)

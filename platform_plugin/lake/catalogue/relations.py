@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from platform_plugin.cache import Cache
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among
+from platform_plugin.lake.catalogue.forgotten import delete_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -114,3 +115,9 @@ def read_noted_options(connection: Connection, names: Sequence[str], uuids: Sequ
         row.relation_uuid: {name: value for name, value in json.loads(row.options).items() if name in names}
         for row in connection.execute(query)
     }
+
+
+def fold_declarations(connection: Connection, _oldest: int) -> int:
+    """Delete the declarations of relations that no kept snapshot has."""
+    is_there = sa.inspect(connection).has_table(RELATION.name)
+    return delete_forgotten(connection, RELATION, RELATION.c.relation_uuid) if is_there else 0

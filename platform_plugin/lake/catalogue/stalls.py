@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.forgotten import is_forgotten
 from platform_plugin.lake.values.stall import Cause, Stall
 
 if TYPE_CHECKING:
@@ -132,3 +133,11 @@ def _find_uuid(lake: Lake, connection: Connection, name: Name) -> str | None:
 def _own(name: Name, cause: Cause) -> sa.ColumnElement[bool]:
     s = STALL.c
     return sa.and_(s.schema_name == name.schema.lower(), s.relation_name == name.relation.lower(), s.cause == cause)
+
+
+def fold_stalls(connection: Connection, _oldest: int) -> int:
+    """Delete the stalls of relations that no kept snapshot has; those of relations that are not there yet stay."""
+    if not sa.inspect(connection).has_table(STALL.name):
+        return 0
+    gone = sa.and_(STALL.c.relation_uuid.is_not(None), is_forgotten(STALL.c.relation_uuid))
+    return int(connection.execute(sa.delete(STALL).where(gone)).rowcount)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.forgotten import is_forgotten_id
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.commit.data_operations import has_table
@@ -139,6 +140,14 @@ def read_dependents(connection: Connection) -> list[tuple[int, int]]:
     return [
         (int(relation), int(view)) for relation, view in connection.execute(sa.select(DEPENDENT.c.relation_id, DEPENDENT.c.dependent_id))
     ]
+
+
+def fold_dependents(connection: Connection, _oldest: int) -> int:
+    """Delete the needs of and for relations that no kept snapshot has; another client removes none when it drops a view."""
+    if not has_table(connection, DEPENDENT.name):
+        return 0
+    gone = sa.or_(is_forgotten_id(DEPENDENT.c.relation_id), is_forgotten_id(DEPENDENT.c.dependent_id))
+    return int(connection.execute(sa.delete(DEPENDENT).where(gone)).rowcount)
 
 
 def protected_table_error(table: Name, view: Name) -> InvalidValue:

@@ -9,6 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.forgotten import delete_superseded
 from platform_plugin.lake.catalogue.relations import filter_streams
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.catalogue.tables import read_tables
@@ -90,6 +91,13 @@ def hold_passes(connection: Connection, newest: Snapshot) -> frozenset[int]:
         else:
             held.add(row.readable_at)
     return frozenset(held)
+
+
+def fold_passes(connection: Connection, oldest: int) -> int:
+    """Delete the passes before the one that the oldest snapshot sees; those of dropped relations go with `hold_passes`."""
+    if not has_table(connection, GATE_PASS.name):
+        return 0
+    return delete_superseded(connection, GATE_PASS, (GATE_PASS.c.schema_name, GATE_PASS.c.relation_name), oldest)
 
 
 def lift_gate(lake: Lake, name: Name) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from platform_plugin.lake.catalogue.forgotten import is_forgotten
+from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.cursors.cursor import CURSOR, find_cursor, read_cursors
 
 if TYPE_CHECKING:
@@ -139,7 +141,17 @@ def write_reader(connection: Connection, reader: str, input_: UUID | str, positi
 
 def fold_cursors(connection: Connection, oldest: int) -> int:
     """Delete the rows that ended at or before the oldest snapshot that is kept; returns how many there were."""
+    if not has_table(connection, CURSOR.name):
+        return 0
     return connection.execute(sa.delete(CURSOR).where(CURSOR.c.end_snapshot <= oldest)).rowcount
+
+
+def fold_lost_cursors(connection: Connection, _oldest: int) -> int:
+    """Delete the cursors in relations that no kept snapshot has: another client that drops a relation ends no cursor in it."""
+    if not has_table(connection, CURSOR.name):
+        return 0
+    is_relation = CURSOR.c.input.like("________-____-____-____-____________")
+    return connection.execute(sa.delete(CURSOR).where(is_relation, is_forgotten(CURSOR.c.input))).rowcount
 
 
 def _values(owner: UUID | str, input_: UUID | str, position: int) -> dict[str, object]:

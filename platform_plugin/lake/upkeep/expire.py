@@ -16,6 +16,7 @@ from platform_plugin.lake.commit.before_images import forget_before_images
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.commit.passes import hold_passes
 from platform_plugin.lake.read.scan import resolve_path
+from platform_plugin.lake.upkeep.folding import fold_rows
 from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots, read_newest_lease
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class ExpireOutcome:
     leased: int
     gated: int = 0
     """Snapshots that stay because only they have what passed a gate last."""
+    rows: int = 0
+    """Rows of the platform's own tables that went with them."""
 
 
 def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> ExpireOutcome:
@@ -67,9 +70,10 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
                 connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(ids)))
         files = _schedule_unreachable(connection)
         _forget_unreachable(connection)
+        rows = fold_rows(connection)
         if before is not None:
             before.rollback()
-    return ExpireOutcome(snapshots=len(going), files=files, leased=len(leased), gated=len(gated))
+    return ExpireOutcome(snapshots=len(going), files=files, leased=len(leased), gated=len(gated), rows=rows)
 
 
 def is_unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -165,7 +169,10 @@ def _forget_unreachable(connection: Connection) -> None:
     versioned = {table.name: table for table in (c.COLUMN_TAG, c.TAG, *of_views, c.VIEW, c.SCHEMA, c.PARTITION_INFO, c.SORT_INFO)}
     for name in _names_with_ends(connection, list(versioned), "end_snapshot"):
         connection.execute(sa.delete(versioned[name]).where(is_unreachable(versioned[name])))
+    mapping = c.COLUMN_MAPPING.c
     for table_id in sorted(gone):
+        named = sa.select(mapping.mapping_id).where(mapping.table_id == table_id)
+        connection.execute(sa.delete(c.NAME_MAPPING).where(c.NAME_MAPPING.c.mapping_id.in_(named)))
         for unversioned in (
             c.TABLE,
             c.COLUMN,
