@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from platform_plugin.algebra.predicates.conditions import ALWAYS, compare, is_null
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.lake import Lake
-from tests.benchmarks.report import Report, seconds
+from tests.benchmarks.report import CLOCK_OF_PYTHON, Report, clock, seconds
 from tests.postgres import PostgresServer, find_binaries
 
 if TYPE_CHECKING:
@@ -101,14 +101,14 @@ def _commit_for_a_while(url: str, tables: int) -> tuple[int, float, float]:
         found = [lake.table(f"t{number}") for number in range(tables)]
         files = [lake.write(table, ROWS) for table in found]
         taken = []
-        start = time.perf_counter()
-        while time.perf_counter() - start < COMMIT_SECONDS:
-            before = time.perf_counter()
+        start, end = clock(), time.perf_counter() + COMMIT_SECONDS
+        while time.perf_counter() < end:
+            before = clock()
             with lake.commit("bench") as commit:
                 for table, file in zip(found, files, strict=True):
                     commit.append(table, [file])
-            taken.append(time.perf_counter() - before)
-        return len(taken), time.perf_counter() - start, sorted(taken)[int(len(taken) * 0.99)]
+            taken.append(clock() - before)
+        return len(taken), clock() - start, sorted(taken)[int(len(taken) * 0.99)]
 
 
 def _measure_planning(report: Report, database: str, url: str, count: int) -> None:
@@ -164,23 +164,23 @@ def _measure_care(report: Report, database: str, url: str) -> None:
         for file in written:
             with lake.commit("append") as commit:
                 commit.append(table, [file])
-        start = time.perf_counter()
+        start = clock()
         merged = lake.merge("t")
-        taken = time.perf_counter() - start
+        taken = clock() - start
         assert merged.rows == files * rows
         report.add(what="merge, rows a second", database=database, files=files, value=files * rows / taken)
         report.add(what="merge, files a second", database=database, files=files, value=files / taken)
-        start = time.perf_counter()
+        start = clock()
         lake.expire(datetime.now(UTC))
-        report.add(what="expire, snapshots a second", database=database, files=files, value=files / (time.perf_counter() - start))
-        start = time.perf_counter()
+        report.add(what="expire, snapshots a second", database=database, files=files, value=files / (clock() - start))
+        start = clock()
         vacuumed = lake.vacuum(grace=timedelta(0))
         assert vacuumed.scheduled == files, vacuumed
-        report.add(what="vacuum, files a second", database=database, files=files, value=files / (time.perf_counter() - start))
+        report.add(what="vacuum, files a second", database=database, files=files, value=files / (clock() - start))
 
 
 def _measure_import(report: Report) -> None:
-    code = "import time; t = time.perf_counter(); import platform_plugin{}; print(time.perf_counter() - t)"
+    code = f"import time; t = {CLOCK_OF_PYTHON}(); import platform_plugin{{}}; print({CLOCK_OF_PYTHON}() - t)"
     for what, suffix in (("import platform_plugin", ""), ("import the lake", ".lake.lake")):
         times = [
             float(subprocess.run([sys.executable, "-c", code.format(suffix)], check=True, capture_output=True, text=True).stdout)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from platform_plugin.language.query.plan import apply_sizes, plan_query, relatio
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.bind import render_plan
-from tests.benchmarks.report import Report
+from tests.benchmarks.report import Report, clock
 from tests.relations.streams import tpch
 
 if TYPE_CHECKING:
@@ -139,11 +138,11 @@ def _plan(text: str) -> tuple[Query, QueryPlan]:
 
 
 def _steps(text: str) -> _Steps:
-    begun = time.perf_counter()
+    begun = clock()
     query = analyse_query(Span(text, 0, len(text)))
-    read = time.perf_counter()
+    read = clock()
     plan = plan_query(query, _facts)
-    planned = time.perf_counter()
+    planned = clock()
     sizes = {relation_name(one): ScanSize(1000, is_stream=one.name.relation == "lineitem") for one in query.relations}
     sized = apply_sizes(query, plan, sizes, broadcast_bytes=1 << 26)
     names = {reference: f"v{reference.index}" for reference in query.relations}
@@ -151,9 +150,9 @@ def _steps(text: str) -> _Steps:
         render_plan(query, sized.planned, names)
     else:
         query.render(names)
-    ended = time.perf_counter()
+    ended = clock()
     analyse_query(Span(text, 0, len(text)))
-    return _Steps(*_milliseconds(read - begun, planned - read, ended - planned, time.perf_counter() - ended))
+    return _Steps(*_milliseconds(read - begun, planned - read, ended - planned, clock() - ended))
 
 
 def _milliseconds(*seconds: float) -> Iterable[float]:

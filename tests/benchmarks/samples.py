@@ -41,7 +41,7 @@ from platform_plugin.relations.samples.reservoir.picking import PickRows
 from platform_plugin.relations.samples.reservoir.reservoir import Reservoir
 from platform_plugin.relations.samples.reservoir.shares import draw_shares
 from tests.benchmarks import samples_draws
-from tests.benchmarks.report import Report, pairs, seconds
+from tests.benchmarks.report import Report, clock, count_server, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
 from tests.relations.streams import tpch
 
@@ -72,6 +72,7 @@ def run() -> None:
                 return
             try:
                 start(ServerSettings(cores=2, driver_memory_mib=4096))
+                count_server()
                 _load(platform, rows)
                 for part, measure in _ON_SPARK.items():
                     if part in parts:
@@ -223,19 +224,19 @@ def _measure_upkeep_of(
         for batch in range(count):
             start = batch * size % (rows.num_rows - size)
             for arm in (0, 1) if batch % 2 else (1, 0):
-                begin, used = time.perf_counter(), time.process_time()
+                begin, used = clock(), time.process_time()
                 streams[arm].append(rows.slice(start, size), wait=True)
-                taken[arm].append(time.perf_counter() - begin)
+                taken[arm].append(clock() - begin)
                 busy[arm].append(time.process_time() - used)
             own.append(picking[0])
             if batch % _RUN_EVERY == _RUN_EVERY - 1:
-                begin, used = time.perf_counter(), time.process_time()
+                begin, used = clock(), time.process_time()
                 run_maintenance(platform.work, kinds=["sample"])
-                runs.append(time.perf_counter() - begin)
+                runs.append(clock() - begin)
                 run_busy += time.process_time() - used
     for stream in streams:
         stream.close()
-    begin = time.perf_counter()
+    begin = clock()
     found = platform.sample("drawn").arrow().num_rows
     report.add(
         what=f"upkeep, n = 1000, {count} appends of {size} rows, a run after each tenth",
@@ -249,7 +250,7 @@ def _measure_upkeep_of(
         picking_of_ingest_clock=statistics.median(b / a for a, b in zip(taken[0][_FIRST:], taken[1][_FIRST:], strict=True)) - 1,
         runs_of_ingest=run_busy / sum(busy[0]),
         milliseconds_a_run=statistics.median(runs) * 1000,
-        read_milliseconds=(time.perf_counter() - begin) * 1000,
+        read_milliseconds=(clock() - begin) * 1000,
         rows=found,
     )
 

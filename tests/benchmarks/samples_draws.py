@@ -6,7 +6,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from platform_plugin.relations.samples.draw.source_draw import draw_anew
 from platform_plugin.relations.samples.record import find_sample
-from tests.benchmarks.report import pairs, seconds
+from tests.benchmarks.report import clock, pairs, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,10 +51,10 @@ def measure_draws(report: Report, platform: Platform) -> None:
         taken: dict[str, list[float]] = {name: [] for name in arms}
         for turn in range(PAIRS + 1):
             for name, arm in arms.items() if turn % 2 else reversed(arms.items()):
-                begin = time.perf_counter()
+                begin = clock()
                 found = arm()
                 if turn:
-                    taken[name].append(time.perf_counter() - begin)
+                    taken[name].append(clock() - begin)
                 assert found == min(size, total) if isinstance(found, int) else found.num_rows == min(size, total)
         ours = taken["ours, drawn anew"]
         for name, times in taken.items():
@@ -188,9 +187,9 @@ def measure_standing(report: Report, platform: Platform) -> None:
     rows = lake.read("lineitem").slice(0, int(6_000_000 * SCALE) // 100)
     for size in SIZES:
         platform.execute(f"CREATE SAMPLE standing_{size} ON lineitem SIZE {size}")
-        begin = time.perf_counter()
+        begin = clock()
         platform.execute(f"REFRESH SAMPLE standing_{size}")
-        report.add(what="the first REFRESH of a sample of a table", n=size, milliseconds=(time.perf_counter() - begin) * 1000)
+        report.add(what="the first REFRESH of a sample of a table", n=size, milliseconds=(clock() - begin) * 1000)
     taken: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
     for turn in range(PAIRS + 1):
         with lake.commit("append") as commit:
@@ -201,9 +200,9 @@ def measure_standing(report: Report, platform: Platform) -> None:
             times = {}
             arms = {"ours": lambda: platform.execute(f"REFRESH SAMPLE standing_{size}"), "theirs": lambda: _take_sample(frame, size)}  # noqa: B023
             for name, arm in arms.items() if turn % 2 else reversed(arms.items()):
-                begin = time.perf_counter()
+                begin = clock()
                 arm()
-                times[name] = time.perf_counter() - begin
+                times[name] = clock() - begin
             if turn:
                 taken[size].append((times["ours"], times["theirs"]))
     for size, clocks in taken.items():

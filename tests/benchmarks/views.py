@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
-from tests.benchmarks.report import Report, seconds
+from tests.benchmarks.report import Report, clock, count_server, seconds
 
 CUSTOMERS = int(os.environ.get("CUSTOMERS", "100000"))
 EVENTS = int(os.environ.get("EVENTS", "1000000"))
@@ -121,10 +120,10 @@ def append(platform: Platform, rows: pa.Table) -> float:
     """Append a segment; the seconds it took."""
     lake = platform.lake
     table = lake.table("events")
-    began = time.perf_counter()
+    began = clock()
     with lake.commit("events") as commit:
         commit.append(table, [lake.write(table, rows)])
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def rounded(result: Any) -> list[tuple[Any, ...]]:
@@ -143,9 +142,9 @@ def maintain(report: Report, folder: str) -> Platform:
         taken, appended, done = [], [], None
         for number in range(PAIRS + 2):
             appended.append(append(platform, events(number)))
-            began = time.perf_counter()
+            began = clock()
             done = run_maintenance(platform.work)
-            taken.append(time.perf_counter() - began)
+            taken.append(clock() - began)
         assert done is not None
         assert not done.failed
         typical = median(taken[2:])
@@ -175,6 +174,7 @@ def check(platform: Platform, count: int) -> None:
 
 def reads(report: Report, platform: Platform) -> None:
     """A read of a changed and of an unchanged view, against recomputing it and against an empty Spark job."""
+    count_server()
     job = seconds(lambda: list(platform.execute("SELECT count(*) FROM range(1)")))
     report.add(what="empty Spark job through Platform", milliseconds=1000 * job)
     for number in (0, 3):
@@ -183,9 +183,9 @@ def reads(report: Report, platform: Platform) -> None:
         taken = []
         for place in range(7):
             append(platform, events(60 + place, rows=1_000))
-            began = time.perf_counter()
+            began = clock()
             list(platform.execute(f"SELECT * FROM v{number}"))
-            taken.append(time.perf_counter() - began)
+            taken.append(clock() - began)
         changed = median(taken)
         # The same with an expression, which is Spark's to answer.
         through = seconds(lambda: list(platform.execute(f"SELECT * FROM (SELECT * FROM v{number})")))  # noqa: B023  it is called here
@@ -201,10 +201,10 @@ def reads(report: Report, platform: Platform) -> None:
         platform.execute(f"REFRESH VIEW v{number}")
         statement = f"SELECT * FROM v{number}"
         list(platform.execute(statement))
-        began, times = time.perf_counter(), 5_000
+        began, times = clock(), 5_000
         for _ in range(times):
             platform.execute(statement)
-        rate = times / (time.perf_counter() - began)
+        rate = times / (clock() - began)
         assert platform.execute(statement).metrics is None
         report.add(what=f"reads of unchanged view q{number + 1}", per_second=rate)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from platform_plugin.lake.values.types import from_arrow
 from platform_plugin.language.text.writing import column_text
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
+from tests.benchmarks.report import clock
 from tests.benchmarks.views import rounded
 from tests.relations.streams import tpch
 
@@ -81,15 +81,15 @@ def strategies(report: Report, folder: Path, *, scale: float) -> None:
             names = create_views(platform, (way,))
             for length, piece in enumerate(pieces(rows, _PIECES), 1):
                 append(platform, piece)
-                began = time.perf_counter()
+                began = clock()
                 done = run_maintenance(platform.work, flush=True)
-                maintained = time.perf_counter() - began
+                maintained = clock() - began
                 assert not done.failed, done.failed
                 read = []
                 for name in names:
-                    began = time.perf_counter()
+                    began = clock()
                     list(platform.execute(f"SELECT * FROM {name}"))
-                    read.append(time.perf_counter() - began)
+                    read.append(clock() - began)
                 report.add(
                     what=f"TPC-H {way}",
                     rows_streamed=rows.num_rows * length // _PIECES,
