@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.predicates.conditions import Condition
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.before_images import ImageRows
     from platform_plugin.lake.read.scan import FileScan
+    from platform_plugin.lake.read.version_rows import VersionRows
 
 ROW_ID, SNAPSHOT, WEIGHT = "_row_id", "_snapshot", "_weight"
 CHANGE_COLUMNS = (ROW_ID, SNAPSHOT, WEIGHT)
@@ -83,7 +83,10 @@ class Change:
         return self.places.size_bytes
 
     def rows(self, lake: Lake, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The changed rows, those that went first: `_row_id`, `_snapshot` that added the row, `_weight`, and all columns or some."""
+        """The changed rows, those that went first: `_row_id`, `_snapshot`, `_weight`, and all columns or some.
+
+        `_snapshot` is the one that added the row as it is, or that ended it as it was.
+        """
         went, came = self.places.read(lake, columns=columns)
         return pa.concat_tables([_signed(went, -1), _signed(came, 1)])
 
@@ -95,9 +98,9 @@ def read_change(connection: Connection, table: Table, *, after: Snapshot, until:
     return Change(places=read_net_changes(connection, table, after=after, until=until, where=where))
 
 
-def _signed(part: ImageRows, weight: int) -> pa.Table:
+def _signed(part: VersionRows, weight: int) -> pa.Table:
     count = len(part.row_ids)
-    head = [pa.array(part.row_ids, pa.int64()), pa.array(part.added, pa.int64()), pa.array(np.full(count, weight), pa.int64())]
+    head = [pa.array(part.row_ids, pa.int64()), pa.array(part.snapshots, pa.int64()), pa.array(np.full(count, weight), pa.int64())]
     return pa.Table.from_arrays([*head, *part.rows.columns], schema=pa.schema([*_HEAD, *part.rows.schema]))
 
 

@@ -100,6 +100,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lake/read/bounds": ("lake/read/test_pruning",),
     "lake/read/matching": ("lake/read/test_pruning", "lake/read/test_read"),
     "lake/read/before_images": ("lake/commit/test_before_images", "lake/read/test_net_changes"),
+    "lake/read/version_rows": ("lake/read/test_net_changes", "state/test_change"),
     "lake/ring/appended": ("state/test_change",),
     "lake/read/check": ("lake/read/test_pruning",),
     "lake/read/deletes": ("lake/test_delete",),

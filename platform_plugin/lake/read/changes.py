@@ -36,6 +36,7 @@ from platform_plugin.lake.values.types import arrow_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.predicates.conditions import Condition
@@ -50,6 +51,7 @@ _THREADS = 8
 class DeleteVersion:
     """One delete file of a data file, with the first snapshot that it counts for."""
 
+    id: int
     begin_snapshot: int
     list: DeleteList
 
@@ -116,7 +118,7 @@ class Changes:
         return remove_moves(rows, moves=self.moves, forgotten=self.forgotten)
 
     def _of_file(self, lake: Lake, changed: ChangedFile, fields: Sequence[Field]) -> list[_Steps]:
-        deleted = self._deleted_in(lake, changed)
+        deleted = find_deletions(lake, changed, self.until)
         image_snapshots = np.array(sorted({file.snapshot_id for file in self.images if file.snapshot_id is not None}), dtype=np.int64)
         inside = (deleted > self.after.id) & (deleted <= self.until.id) & ~np.isin(deleted, image_snapshots)
         positions = None if changed.is_added else np.flatnonzero(inside)
@@ -136,18 +138,6 @@ class Changes:
     def _of_images(self, lake: Lake, images: BeforeImages, fields: Sequence[Field]) -> list[_Steps]:
         rows, ended = read_image_file(lake, images, self.until, fields), images.snapshot_id or 0
         return [_Steps(rows=rows.rows, row_ids=rows.row_ids, snapshots=np.full(len(rows.row_ids), ended), kind=DELETE)]
-
-    def _deleted_in(self, lake: Lake, changed: ChangedFile) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """For each position the snapshot that deleted it, or a number beyond all of them."""
-        never = np.iinfo(np.int64).max
-        end = never if changed.end_snapshot is None else changed.end_snapshot
-        snapshots = np.full(changed.file.record_count, end, dtype=np.int64)
-        for version in changed.delete_versions:
-            positions, at = read_delete_file(lake, version.list, self.until, limit=changed.file.record_count)
-            snapshots[positions] = np.minimum(snapshots[positions], version.begin_snapshot if at is None else at)
-        for position, snapshot_id in changed.inlined_deletes:
-            snapshots[position] = min(snapshots[position], snapshot_id)
-        return snapshots
 
     def _of_inlined(
         self, connection: Connection, name: str, own: tuple[Any, ...], counts: tuple[int, int], fields: tuple[Field, ...]
@@ -178,6 +168,19 @@ class _Steps:
     row_ids: Any
     snapshots: Any
     kind: str
+
+
+def find_deletions(lake: Lake, changed: ChangedFile, until: Snapshot) -> NDArray[np.int64]:
+    """For each position of a file the snapshot that deleted it, or a number beyond all of them."""
+    never = np.iinfo(np.int64).max
+    end = never if changed.end_snapshot is None else changed.end_snapshot
+    snapshots = np.full(changed.file.record_count, end, dtype=np.int64)
+    for version in changed.delete_versions:
+        positions, at = read_delete_file(lake, version.list, until, limit=changed.file.record_count)
+        snapshots[positions] = np.minimum(snapshots[positions], version.begin_snapshot if at is None else at)
+    for position, snapshot_id in changed.inlined_deletes:
+        snapshots[position] = min(snapshots[position], snapshot_id)
+    return snapshots
 
 
 _HEAD = (pa.field("snapshot_id", pa.int64()), pa.field("rowid", pa.int64()), pa.field("change_type", pa.string()))
@@ -312,7 +315,9 @@ def read_delete_versions(connection: Connection, table: Table, file_ids: Sequenc
     for ids in split_chunks(file_ids):
         query = sa.select(c.DELETE_FILE).where(d.table_id == table.id, d.data_file_id.in_(ids)).order_by(d.begin_snapshot)
         for row in connection.execute(query):
-            found[row.data_file_id].append(DeleteVersion(begin_snapshot=row.begin_snapshot, list=delete_list(table, row)))
+            found[row.data_file_id].append(
+                DeleteVersion(id=row.delete_file_id, begin_snapshot=row.begin_snapshot, list=delete_list(table, row))
+            )
     return found
 
 

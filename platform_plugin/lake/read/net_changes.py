@@ -19,18 +19,27 @@ from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.catalogue.formats import inlined_rows
 from platform_plugin.lake.commit.before_images import read_before_images
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
-from platform_plugin.lake.read.before_images import ImageRows, ImagesMissing, join_images, read_at, read_image_file, take_places
-from platform_plugin.lake.read.changes import check_range, chosen_fields, deletion_conditions
+from platform_plugin.lake.files.files import PAGE_ROWS
+from platform_plugin.lake.read.before_images import ImagesMissing, read_at, read_image_file
+from platform_plugin.lake.read.changes import (
+    ChangedFile,
+    check_range,
+    chosen_fields,
+    deletion_conditions,
+    find_deletions,
+    read_delete_versions,
+    read_inlined_deletes,
+)
 from platform_plugin.lake.read.inlined import decode_rows
 from platform_plugin.lake.read.matching import find_rows_within
 from platform_plugin.lake.read.moves import read_expired_snapshots
 from platform_plugin.lake.read.pruning import plan_exclusions
 from platform_plugin.lake.read.read import read_positions
 from platform_plugin.lake.read.scan import DeleteList, FileScan, delete_list, fields_of_version, file_scan_of
-from platform_plugin.lake.values.equality import equal_rows
+from platform_plugin.lake.read.version_rows import VersionRows, drop_repeats, join_versions, remove_equal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy.engine import Connection
@@ -40,21 +49,14 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.before_images import ImageRows
+    from platform_plugin.lake.read.changes import DeleteVersion
 
     Integers = NDArray[np.int64]
 
 _THREADS = 8
 # To open a file of before-images takes as long as to decode so many rows of a data file: 0.7 ms beside 0.1 µs a row and column of seven.
 ROWS_OF_OPENING = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LosingFile:
-    """A data file that has lost rows since the older snapshot, where its rows are deleted at both; `is_ended` if it has lost all."""
-
-    file: FileScan
-    later: FileScan
-    is_ended: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class NetChanges:
     after: Snapshot
     until: Snapshot
     added: tuple[FileScan, ...]
-    losing: tuple[LosingFile, ...] = ()
+    losing: tuple[ChangedFile, ...] = ()
     images: tuple[BeforeImages, ...] = ()
     inlined: tuple[InlinedChange, ...] = ()
     where: Condition = ALWAYS
@@ -103,7 +105,7 @@ class NetChanges:
     @property
     def row_count(self) -> int:
         """At most so many changes, as far as the catalogue tells without its inlined rows."""
-        went = sum(losing.file.record_count if losing.is_ended else _lost_count(losing) for losing in self.losing)
+        went = sum(_lost_count(losing, self.after) for losing in self.losing)
         return sum(file.record_count for file in self.added) + sum(file.row_count for file in self.images) + went
 
     @property
@@ -112,30 +114,34 @@ class NetChanges:
         files = [*self.added, *(losing.file for losing in self.losing)]
         return sum(file.size_bytes for file in files) + sum(file.size_bytes for file in self.images)
 
-    def read(self, lake: Lake, *, columns: Sequence[str] | None = None) -> tuple[ImageRows, ImageRows]:
+    def read(self, lake: Lake, *, columns: Sequence[str] | None = None) -> tuple[VersionRows, VersionRows]:
         """The rows that went and the rows that came, with all columns or some; a row that is equal in these is in neither."""
         wanted, fields = chosen_fields(self.table, columns, self.where)
+        went, came = self.read_fields(lake, fields)
+        names = [field.name for field in wanted]
+        if self.where.is_exact:
+            went, came = went.select(names), came.select(names)
+        # Otherwise the reader tests the condition again, and of two rows that are equal but for its columns only one may pass.
+        went, came = remove_equal(went, came)
+        return went.select(names), came.select(names)
+
+    def read_fields(self, lake: Lake, fields: tuple[Field, ...]) -> tuple[VersionRows, VersionRows]:
+        """The same with these columns, also rows that are equal."""
         try:
-            went, came = self.read_places(lake, fields)
+            return self.read_places(lake, fields)
         except ImagesMissing:
             with lake.reading() as connection:
                 plain = read_net_changes(connection, self.table, after=self.after, until=self.until, where=self.where, with_images=False)
-            went, came = plain.read_places(lake, fields)
-        names = [field.name for field in wanted]
-        if self.where.is_exact:
-            went, came = _select(went, names), _select(came, names)
-        # Otherwise the reader tests the condition again, and of two rows that are equal but for its columns only one may pass.
-        went, came = remove_equal(went, came)
-        return _select(went, names), _select(came, names)
+            return plain.read_places(lake, fields)
 
-    def read_places(self, lake: Lake, fields: tuple[Field, ...]) -> tuple[ImageRows, ImageRows]:
+    def read_places(self, lake: Lake, fields: tuple[Field, ...]) -> tuple[VersionRows, VersionRows]:
         """The rows that went and the rows that came, as they lie there; raises `ImagesMissing` if before-images are gone."""
-        arrived: list[Callable[[], ImageRows]] = [lambda file=file: self._of_added(lake, file, fields) for file in self.added]  # type: ignore[misc]
-        left: list[Callable[[], ImageRows]] = [lambda part=part: self._of_losing(lake, part, fields) for part in self.losing]  # type: ignore[misc]
-        left += [lambda part=part: self._of_images(lake, part, fields) for part in self.images]  # type: ignore[misc]
+        arrived: list[Callable[[], VersionRows]] = [lambda file=file: self._of_added(lake, file, fields) for file in self.added]  # type: ignore[misc]
+        left: list[Callable[[], VersionRows]] = [lambda part=part: self._of_images(lake, part, fields) for part in self.images]  # type: ignore[misc]
+        left += [lambda part=part: self._of_losing(lake, part, fields) for part in self.losing]  # type: ignore[misc]
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-            # Those that may find that a file is missing come first.
-            found = list(pool.map(lambda load: self._matching(load(), fields), [*reversed(left), *arrived]))
+            # First those that may find that a file is missing.
+            found = list(pool.map(lambda load: self._matching(load(), fields), [*left, *arrived]))
         went, came = found[: len(left)], found[len(left) :]
         if self.inlined:
             with lake.reading() as connection:
@@ -143,13 +149,13 @@ class NetChanges:
                     came.append(self._matching(self._of_inlined(connection, part, fields, came=True), fields))
                     if not self.only_came:
                         went.append(self._matching(self._of_inlined(connection, part, fields, came=False), fields))
-        return _without_repeats(join_images(went, fields)), join_images(came, fields)
+        return drop_repeats(join_versions(went, fields)), join_versions(came, fields)
 
-    def _matching(self, part: ImageRows, fields: Sequence[Field]) -> ImageRows:
+    def _matching(self, part: VersionRows, fields: Sequence[Field]) -> VersionRows:
         places = find_rows_within(part.rows, fields, self.where)
         return part if places is None else part.take(places)
 
-    def _of_added(self, lake: Lake, file: FileScan, fields: Sequence[Field]) -> ImageRows:
+    def _of_added(self, lake: Lake, file: FileScan, fields: Sequence[Field]) -> VersionRows:
         if file.is_whole and file.partial_max is None:
             rows = read_at(lake, file, self.until, fields, None)
         else:
@@ -161,27 +167,22 @@ class NetChanges:
                 positions = positions[(added > self.after.id) & (added <= self.until.id)]
             rows = read_at(lake, file, self.until, fields, None if len(positions) == file.record_count else positions)
         new = (rows.added > self.after.id) & (rows.added <= self.until.id)
-        return rows if new.all() else rows.take(np.flatnonzero(new))
+        rows = rows if new.all() else rows.take(np.flatnonzero(new))
+        return VersionRows(rows=rows.rows, row_ids=rows.row_ids, snapshots=rows.added)
 
-    def _of_losing(self, lake: Lake, losing: LosingFile, fields: Sequence[Field]) -> ImageRows:
-        file = losing.file
-        before = _deleted_at(lake, file, self.after)
-        if losing.is_ended:
-            positions = np.setdiff1d(np.arange(file.record_count), before, assume_unique=True)
-        else:
-            positions = np.setdiff1d(_deleted_at(lake, losing.later, self.until), before, assume_unique=True)
-        rows = read_at(lake, file, self.after, fields, None if len(positions) == file.record_count else positions)
-        old = rows.added <= self.after.id
-        return rows if old.all() else rows.take(np.flatnonzero(old))
+    def _of_losing(self, lake: Lake, losing: ChangedFile, fields: Sequence[Field]) -> VersionRows:
+        deleted = find_deletions(lake, losing, self.until)
+        positions = np.flatnonzero((deleted > self.after.id) & (deleted <= self.until.id))
+        rows = read_at(lake, losing.file, self.after, fields, None if len(positions) == len(deleted) else positions)
+        return _old_rows(rows, deleted[positions], self.after)
 
-    def _of_images(self, lake: Lake, images: BeforeImages, fields: Sequence[Field]) -> ImageRows:
+    def _of_images(self, lake: Lake, images: BeforeImages, fields: Sequence[Field]) -> VersionRows:
         rows = read_image_file(lake, images, self.until, fields)
-        old = rows.added <= self.after.id
-        return rows if old.all() else rows.take(np.flatnonzero(old))
+        return _old_rows(rows, np.full(len(rows.row_ids), images.snapshot_id or 0), self.after)
 
-    def _of_inlined(self, connection: Connection, part: InlinedChange, fields: tuple[Field, ...], *, came: bool) -> ImageRows:
+    def _of_inlined(self, connection: Connection, part: InlinedChange, fields: tuple[Field, ...], *, came: bool) -> VersionRows:
         if not has_table(connection, part.name):
-            return join_images([], fields)
+            return join_versions([], fields)
         ids = {field.id for field in fields}
         own = tuple(field for field in part.fields if field.id in ids)
         source = inlined_rows(connection, part.name)
@@ -189,42 +190,18 @@ class NetChanges:
         chosen = sa.and_(c.is_visible_at(source, here.id), ~c.is_visible_at(source, other.id))
         if self.only_came:
             chosen = sa.and_(source.c.begin_snapshot > self.after.id, source.c.begin_snapshot <= self.until.id)
-        query = sa.select(source.c.row_id, source.c.begin_snapshot, *(c.user_column(field.name) for field in own)).where(chosen)
-        rows, row_ids, added = decode_rows(connection.execute(query).all(), own, replace(self.table, fields=fields))
-        return ImageRows(rows=rows, row_ids=np.array(row_ids, dtype=np.int64), added=np.array(added, dtype=np.int64))
+        moment = source.c.begin_snapshot if came else source.c.end_snapshot
+        query = sa.select(source.c.row_id, moment, *(c.user_column(field.name) for field in own)).where(chosen)
+        rows, row_ids, moments = decode_rows(connection.execute(query).all(), own, replace(self.table, fields=fields))
+        return VersionRows(rows=rows, row_ids=np.array(row_ids, dtype=np.int64), snapshots=np.array(moments, dtype=np.int64))
 
 
-def _select(part: ImageRows, names: Sequence[str]) -> ImageRows:
-    return part if part.rows.column_names == list(names) else replace(part, rows=part.rows.select(names))
-
-
-def remove_equal(went: ImageRows, came: ImageRows) -> tuple[ImageRows, ImageRows]:
-    """Rows that went and rows that came, without those that came back as they were; each row id is once in either.
-
-    >>> old = ImageRows(rows=pa.table({"n": [1, 2]}), row_ids=np.array([7, 8]), added=np.array([1, 1]))
-    >>> new = ImageRows(rows=pa.table({"n": [1, 3]}), row_ids=np.array([7, 8]), added=np.array([5, 5]))
-    >>> [part.row_ids.tolist() for part in remove_equal(old, new)]
-    [[8], [8]]
-    """
-    _, first, second = np.intersect1d(went.row_ids, came.row_ids, assume_unique=True, return_indices=True)
-    if not len(first):
-        return went, came
-    same = equal_rows(take_places(went.rows, first), take_places(came.rows, second))
-    if not same.any():
-        return went, came
-    return _without(went, first[same]), _without(came, second[same])
-
-
-def _without(part: ImageRows, places: Integers) -> ImageRows:
-    keep = np.ones(len(part.row_ids), dtype=np.bool_)
-    keep[places] = False
-    return part.take(np.flatnonzero(keep))
-
-
-def _without_repeats(part: ImageRows) -> ImageRows:
-    """Each row once: one that a commit left a before-image of may be found in its data file too."""
-    _, places = np.unique(part.row_ids, return_index=True)
-    return part if len(places) == len(part.row_ids) else part.take(np.sort(places))
+def _old_rows(rows: ImageRows, ended: Integers, after: Snapshot) -> VersionRows:
+    """The rows that the older snapshot has: others came and went since."""
+    old = np.flatnonzero(rows.added <= after.id)
+    if len(old) < len(ended):
+        rows, ended = rows.take(old), ended[old]
+    return VersionRows(rows=rows.rows, row_ids=rows.row_ids, snapshots=ended)
 
 
 def _deleted_at(lake: Lake, file: FileScan, snapshot: Snapshot) -> Integers:
@@ -235,12 +212,14 @@ def _deleted_at(lake: Lake, file: FileScan, snapshot: Snapshot) -> Integers:
     return np.union1d(read_positions(lake, file.deletes, snapshot, limit=file.record_count), listed)
 
 
-def _lost_count(losing: LosingFile) -> int:
-    return max(_deleted_count(losing.later) - _deleted_count(losing.file), 0)
-
-
-def _deleted_count(file: FileScan) -> int:
-    return (0 if file.deletes is None else file.deletes.delete_count) + len(file.positions)
+def _lost_count(losing: ChangedFile, after: Snapshot) -> int:
+    """How many rows a file has lost since a snapshot, about."""
+    before = max((version.list.delete_count for version in losing.delete_versions if version.begin_snapshot <= after.id), default=0)
+    before += sum(moment <= after.id for _, moment in losing.inlined_deletes)
+    if losing.end_snapshot is not None:
+        return losing.file.record_count - before
+    now = max((version.list.delete_count for version in losing.delete_versions), default=0) + len(losing.inlined_deletes)
+    return max(now - before, 0)
 
 
 def read_net_changes(
@@ -254,7 +233,7 @@ def read_net_changes(
         images = {number: files for number, files in images.items() if number - 1 not in forgotten}
     losing = _read_losing(connection, table, after, until, where, has_images=False)
     used = tuple(file for files in images.values() for file in files)
-    if used and _cost(used) < sum(part.file.record_count if part.is_ended else _read_cost(part) for part in losing):
+    if used and sum(file.row_count + ROWS_OF_OPENING for file in used) < sum(_read_cost(part, after) for part in losing):
         losing = _read_losing(connection, table, after, until, where, has_images=True)
     else:
         used = ()
@@ -270,15 +249,9 @@ def read_net_changes(
     )
 
 
-def _cost(images: Sequence[BeforeImages]) -> int:
-    return sum(file.row_count + ROWS_OF_OPENING for file in images)
-
-
-def _read_cost(losing: LosingFile) -> int:
+def _read_cost(losing: ChangedFile, after: Snapshot) -> int:
     """How many rows are decoded for those that a file has lost: its pages have a few thousand each."""
-    from platform_plugin.lake.files.files import PAGE_ROWS
-
-    return min(losing.file.record_count, _lost_count(losing) * PAGE_ROWS)
+    return min(losing.file.record_count, _lost_count(losing, after) * PAGE_ROWS)
 
 
 def _read_added(connection: Connection, table: Table, after: Snapshot, until: Snapshot, where: Condition) -> list[FileScan]:
@@ -295,7 +268,7 @@ def _read_added(connection: Connection, table: Table, after: Snapshot, until: Sn
 
 def _read_losing(
     connection: Connection, table: Table, after: Snapshot, until: Snapshot, where: Condition, *, has_images: bool
-) -> list[LosingFile]:
+) -> list[ChangedFile]:
     """The files of the older snapshot that have lost rows since; with `has_images` not counting commits that left before-images."""
     f = c.DATA_FILE.c
     conditions = deletion_conditions(connection, table, after, until.id, has_images=has_images)
@@ -303,14 +276,26 @@ def _read_losing(
     for exclusion in plan_exclusions(table, where, sqlite=connection.dialect.name == "sqlite"):
         query = query.where(exclusion)
     rows = connection.execute(query.order_by(f.data_file_id)).all()
-    files = [file_scan_of(table, row) for row in rows]
-    ended = [row.end_snapshot is not None and row.end_snapshot <= until.id for row in rows]
-    before, later = (with_deletes(connection, table, files, snapshot) for snapshot in (after, until))
+    versions = read_delete_versions(connection, table, [row.data_file_id for row in rows])
+    inlined = read_inlined_deletes(connection, table, until.id) if rows else {}
     return [
-        LosingFile(file=file, later=now, is_ended=is_ended)
-        for file, now, is_ended in zip(before, later, ended, strict=True)
-        if is_ended or now.deletes is not None or now.positions
+        ChangedFile(
+            file=file_scan_of(table, row),
+            end_snapshot=row.end_snapshot if row.end_snapshot is not None and row.end_snapshot <= until.id else None,
+            delete_versions=tuple(_needed_versions(versions.get(row.data_file_id, ()), after, until)),
+            inlined_deletes=tuple(inlined.get(row.data_file_id, ())),
+            is_added=False,
+        )
+        for row in rows
     ]
+
+
+def _needed_versions(versions: Sequence[DeleteVersion], after: Snapshot, until: Snapshot) -> Iterator[DeleteVersion]:
+    """The delete files that tell when rows were deleted in a range: each lists what those before it did."""
+    before = [version for version in versions if version.begin_snapshot <= after.id]
+    # One that was written since may be dated back.
+    yield from (version for version in before if version is before[-1] or version.id >= after.next_file_id)
+    yield from (version for version in versions if after.id < version.begin_snapshot <= until.id)
 
 
 def with_deletes(connection: Connection, table: Table, files: Sequence[FileScan], snapshot: Snapshot) -> list[FileScan]:
