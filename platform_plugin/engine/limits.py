@@ -56,6 +56,12 @@ class Limits:
         decides="a read of a view computes up to so many unconsumed rows of each stream in its own process",
         measured=_ENGINES + "a read of a changed view of 100 000 groups 17 to 28 ms in the process, 63 to 66 ms on Spark",
     )
+    client_change_rows: int = _limit(
+        250_000,
+        decides="the changes of a table that a query asks for are read in the process if they are at most so many rows; more are Spark's",
+        measured="as client_tail_rows",
+    )
+    client_change_bytes: int = _limit(64 << 20, decides="the same, by the bytes of the files in which they are")
     client_state_bytes: int = _limit(
         64 << 20,
         decides="a read of a view merges states of less than so many bytes of files in its own process, and so does compaction; 0 is never",

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platform_plugin.algebra.plan.nodes import Output
@@ -24,8 +23,10 @@ from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, locate_offset
 from platform_plugin.language.text.writing import name_text
 from platform_plugin.relations.arguments import argument, cell_value, check_arguments, used_arguments
+from platform_plugin.relations.changes import ChangedRelation, find_changed, read_changed
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.reading import ReadContext, ReadRequest
+from platform_plugin.relations.travel import find_version, read_moment
 from platform_plugin.relations.versions import read_passed
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class BoundQuery:
     plan: QueryPlan
     limit: int | None = None
     """After how many rows the reader stops."""
+    notes: tuple[str, ...] = ()
+    """What EXPLAIN says of some of the relations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +178,8 @@ def find_query_plan(
 
     def facts(reference: Reference) -> RelationFacts:
         resolved = resolve(reference)
+        if resolved.changes is not None:
+            return RelationFacts(name=(relation_name(reference),), kind="table", columns=resolved.changes.outputs)
         kind = find_kind(work.lake, resolved.relation, resolved.snapshot)
         columns = kind.planned_columns(work, resolved.relation, resolved.snapshot)
         added = tuple(Output(name=name) for name in marks if reference.index == 0)
@@ -183,7 +188,7 @@ def find_query_plan(
     def plan() -> QueryPlan:
         return plan_query(query, facts, off=work.rules_off)
 
-    if marks or any(reference.travel is not None or reference.session is not None for reference in query.relations):
+    if marks or any(reference.is_special for reference in query.relations):
         return plan()
     span = query.span
     key = (work.lake.uuid, str(work.lake.location), snapshot.schema_version, work.rules_off, span.source, span.start, span.end)
@@ -215,6 +220,7 @@ def bind_query(
         is_small=reading.is_small,
         plan=part.plan,
         limit=part.limit,
+        notes=tuple(reading.notes),
     )
 
 
@@ -336,10 +342,11 @@ def read_beside_sessions(
 
 
 class ResolvedRelation(NamedTuple):
-    """A relation that a query names, at the snapshot at which it is read there."""
+    """A relation that a query names, at the snapshot at which it is read there, or the range whose changes are read."""
 
     relation: Table | View
     snapshot: Snapshot
+    changes: ChangedRelation | None = None
 
 
 class Resolver:
@@ -357,6 +364,11 @@ class Resolver:
             if reference.travel is not None and reference.travel.passed:
                 raise NotPlanned("a version that passed a gate has columns of its own")
             lake = self.work.lake
+            if reference.changes is not None:
+                with place_errors(reference.changes.span):
+                    changed = find_changed(lake, lake_name(reference.name), reference.changes, self.snapshot, self._arguments)
+                self._resolved[reference] = ResolvedRelation(changed.table, changed.until, changed)
+                return self._resolved[reference]
             moment = _travelled(lake, reference, self.snapshot, self._arguments)
             with lake.reading() as connection:
                 relation = lake.find_relation(connection, lake_name(reference.name), moment)
@@ -371,7 +383,9 @@ def read_reference(reading: ReadContext, reference: Reference, resolver: Resolve
             raise InvalidValue("a session can't be read here", hint="read SESSION(…) in a SELECT of its own, not in a view or a statement")
         if reference.travel is not None and reference.travel.passed:
             return read_passed(reading, lake_name(reference.name), resolver.snapshot, need)
-        relation, moment = resolver(reference)
+        relation, moment, changed = resolver(reference)
+        if changed is not None:
+            return read_changed(reading, changed, need)
         return find_kind(reading.work.lake, relation, moment).read(reading, relation, moment, need)
 
 
@@ -411,12 +425,8 @@ def _travelled(lake: Lake, reference: Reference, snapshot: Snapshot, arguments: 
     if travel is None or travel.staleness is not None:
         return snapshot
     if travel.version is not None:
-        version = cell_value(travel.version, arguments)
-        if isinstance(version, bool) or not isinstance(version, int) or abs(version) >= 1 << 63:
-            raise InvalidValue(f"{version!r} is not a snapshot's number", hint="write AT (VERSION => 3)")
-        return lake.snapshot(version)
-    moment = cell_value(travel.timestamp, arguments)
-    return lake.snapshot(at=_moment(moment))
+        return find_version(lake, cell_value(travel.version, arguments))
+    return lake.snapshot(at=read_moment(cell_value(travel.timestamp, arguments)))
 
 
 def _staleness(reference: Reference, arguments: Arguments) -> timedelta | None:
@@ -424,16 +434,3 @@ def _staleness(reference: Reference, arguments: Arguments) -> timedelta | None:
     if reference.travel is None or reference.travel.staleness is None:
         return None
     return read_duration(cell_value(reference.travel.staleness, arguments))
-
-
-def _moment(value: object) -> datetime:
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError as error:
-            raise InvalidValue(f'"{value}" is not a time', hint="write AT (TIMESTAMP => '2026-01-31 12:00:00')") from error
-    if isinstance(value, datetime):
-        return value if value.tzinfo else value.replace(tzinfo=UTC)
-    if isinstance(value, date):
-        return datetime(value.year, value.month, value.day, tzinfo=UTC)
-    raise InvalidValue(f"{value!r} is not a time", hint="write AT (TIMESTAMP => '2026-01-31 12:00:00')")

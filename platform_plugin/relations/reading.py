@@ -32,6 +32,8 @@ class ReadContext:
     files_planned: int = 0
     rows_planned: int = 0
     is_plain: bool = True
+    notes: list[str] = field(default_factory=list)
+    """What EXPLAIN says of how some of the relations are read."""
 
     def count(self, table: Table, scan: TableScan) -> None:
         """Count one more scan."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.rules.lookup import Lookup, LookupCondition
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 from platform_plugin.cache import Cache
-from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
+from platform_plugin.errors import PlatformError, SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.leaves import read_constant
@@ -65,6 +65,8 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     except (UnknownObject, SnapshotExpired, StorageError):
         # Nothing is leased here; told, or overcome, by the way that every other query goes.
         return None
+    if request.reference is not None and request.reference.changes is not None:
+        return _answer_changes(work, query, request.reference, arguments)
     if request.lookup is None or request.reference is None:
         return None
     lookup, relation = request.lookup, request.reference.name.parts
@@ -91,6 +93,30 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
 
 
+def _answer_changes(work: Workspace, query: Span, reference: Reference, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
+    """The same of the changes of a relation, whose range and columns depend on the arguments."""
+    from platform_plugin.language.query.query import analyse_query
+    from platform_plugin.relations.bind import Resolver, find_query_plan
+    from platform_plugin.relations.changes import is_small, read_change_rows, with_columns
+
+    snapshot = work.lake.snapshot()
+    resolver = Resolver(work, snapshot, arguments if isinstance(arguments, Mapping) else tuple(arguments))
+    try:
+        changed = resolver(reference).changes
+        plan = find_query_plan(work, analyse_query(query), snapshot, resolver)
+        lookup = None if plan.planned is None else plan.planned.lookup
+        conditions = None if lookup is None else _read_conditions(lookup)
+        bound = None if conditions is None else _bound(conditions, arguments)
+        if changed is None or lookup is None or bound is None or not _is_plain(with_columns(changed), lookup, bound):
+            return None
+        if not is_small(work, changed.plan(work.lake)):
+            return None
+        rows = read_change_rows(work.lake, changed)
+    except PlatformError:
+        return None  # told, with its place, by the way that every other query goes
+    return Result(_chosen(rows, lookup, bound), snapshot=snapshot)
+
+
 def _find_request(work: Workspace, query: Span, number: int) -> _LookupRequest:
     """What a query asks; as long as there is no newer snapshot, only looked up."""
     lake = work.lake
@@ -107,6 +133,8 @@ def _read_request(work: Workspace, query: Span) -> _LookupRequest:
 
     reading, snapshot = analyse_query(query), work.lake.snapshot()
     reference = reading.relations[0] if len(reading.relations) == 1 else None
+    if reference is not None and reference.changes is not None:
+        return _LookupRequest(snapshot_id=snapshot.id, reference=reference)
     if reference is None or reference.session is not None or (reference.travel is not None and reference.travel.staleness is None):
         return _LookupRequest(snapshot_id=snapshot.id)
     plan = find_query_plan(work, reading, snapshot, Resolver(work, snapshot))

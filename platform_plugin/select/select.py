@@ -115,7 +115,7 @@ def explain_select(work: Workspace, statement: Explain, arguments: Arguments) ->
             plan = _physical(bound.frame, statement.mode)
         read = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}"
         lines = describe_plan(work, analyse_query(query), bound, is_verbose=statement.mode == "verbose")
-        return Result(pa.table({"plan": [read, *lines, *plan]}), snapshot=lease.snapshot)
+        return Result(pa.table({"plan": [read, *bound.notes, *lines, *plan]}), snapshot=lease.snapshot)
 
 
 def _explain_session(work: Workspace, query: Span, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame] | None:

@@ -123,8 +123,8 @@ class _Analysis:
         if alias is not None:
             travel = self._travel_after_alias(index, table, travel)
         self._edit_name(index, first, begin, after, None if alias is not None else name.relation)
-        session = self.masked.sessions.get(first)
-        return Reference(index=index, name=name, alias=alias, travel=travel, session=session, span=span)
+        session, changes = self.masked.sessions.get(first), self.masked.changes.get(first)
+        return Reference(index=index, name=name, alias=alias, travel=travel, session=session, changes=changes, span=span)
 
     def _alias(self, table: exp.Table) -> str | None:
         alias = table.args.get("alias")

@@ -82,12 +82,15 @@ def plan_approximation(query: Span) -> Approximation:
     start, end = tokens.starts[first] - query.start, tokens.ends[last] - query.start
     rest = query.text[:start] + " " * (end - start) + query.text[end:]
     try:
-        tree = analyse_query(_named(rest)).tree
+        read = analyse_query(_named(rest))
     except InvalidStatement as error:
         raise locate_offset(query).attach(InvalidStatement("the query can't be read as one that is estimated", hint=_HINT)) from error
-    if not isinstance(tree, exp.Select):
+    if not isinstance(read.tree, exp.Select):
         raise locate_offset(query).attach(_refused("only a single SELECT is estimated"))
-    return _Planner(query, tree, exp).plan(options)
+    if any(reference.is_special for reference in read.relations):
+        hint = "leave out AT, SESSION and changes"
+        raise locate_offset(query).attach(InvalidValue("a relation is estimated as it is now", hint=hint))
+    return _Planner(query, read.tree, exp).plan(options)
 
 
 def _find_clause(tokens: Tokens) -> tuple[int, int, dict[str, float]] | None:

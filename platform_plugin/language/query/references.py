@@ -37,6 +37,16 @@ class SessionWindow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRange:
+    """The changes of a relation after one snapshot, up to another or the one that the query reads; net ones, or every step."""
+
+    after: Cell
+    until: Cell | None = None
+    steps: bool = False
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """One mention of a relation in a query, told from all others of that query by `index`."""
 
@@ -45,4 +55,10 @@ class Reference:
     alias: str | None = field(default=None, compare=False)
     travel: TimeTravel | None = field(default=None, compare=False)
     session: SessionWindow | None = field(default=None, compare=False)
+    changes: ChangeRange | None = field(default=None, compare=False)
     span: Span = field(compare=False, repr=False)
+
+    @property
+    def is_special(self) -> bool:
+        """Whether it stands for something else than the relation's rows at the snapshot of the query."""
+        return self.travel is not None or self.session is not None or self.changes is not None

@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.language.query.references import SessionWindow, TimeTravel
+from platform_plugin.language.query.changed import find_change_ranges
+from platform_plugin.language.query.references import ChangeRange, SessionWindow, TimeTravel
 from platform_plugin.language.query.sessions import find_sessions
 from platform_plugin.language.text.places import suggest_word, syntax_error
 from platform_plugin.language.text.runs import find_runs, is_call
@@ -43,6 +44,8 @@ class MaskedQuery:
     """First token of a relation's name -> the STREAM word before it and the index after both."""
     sessions: dict[int, SessionWindow]
     """First token of a relation's name -> the session that its stream is read as."""
+    changes: dict[int, ChangeRange]
+    """First token of a relation's name -> the range whose changes are read in its place."""
     tables: frozenset[int]
     """First tokens of relations that stand after TABLE, where no alias may follow."""
     runs: dict[int, int]
@@ -60,8 +63,8 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
     """
     travels = _travels(tokens, parameters)
     streams, dropped = _streams(tokens)
-    windows = find_sessions(tokens)
-    for first, (begin, end, name, _) in windows.items():
+    windows, ranges = find_sessions(tokens), find_change_ranges(tokens, parameters)
+    for first, (begin, end, name, _) in (*windows.items(), *ranges.items()):
         streams[first] = (begin, end)
         dropped.update(index for index in range(begin, end) if index not in range(first, name))
     tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
@@ -91,8 +94,9 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
             length += len(piece) + 1
         index = end
     sessions = {first: window for first, (_, _, _, window) in windows.items()}
+    changes = {first: changed for first, (_, _, _, changed) in ranges.items()}
     text = " ".join([*pieces, after] if after else pieces)
-    return MaskedQuery(text, origins, travels, streams, sessions, tables, runs, extractions, cut)
+    return MaskedQuery(text, origins, travels, streams, sessions, changes, tables, runs, extractions, cut)
 
 
 def _placeholder(tokens: Tokens, index: int) -> str:

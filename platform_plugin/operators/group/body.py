@@ -27,8 +27,9 @@ def read_body(text: str | Span) -> exp.Expr:
         hint = "write the value, or compare with it when reading the view"
         raise refuse("R10", "parameter", "a view has no parameters", (span.start, span.end), hint)
     for reference in query.relations:
-        if reference.travel is not None:
-            span = reference.travel.span
+        named = reference.travel or reference.changes
+        if named is not None:
+            span = named.span
             hint = "leave it out: a view is read at the snapshot of its reader; not the same as long as the table changes"
             raise refuse("R10", "snapshot", "a view names no snapshot", (span.start, span.end), hint)
     return read_exact_tree(query)

@@ -109,8 +109,6 @@ def find_source(
     """The source for a relation's rows, without files that can't hold rows of the query; a view needs a stored sample."""
     lake = work.lake
     with place_errors(reference.span):
-        if reference.travel is not None or reference.session is not None:
-            raise InvalidValue("a relation is estimated as it is now", hint="leave out AT and SESSION")
         with lake.reading() as connection:
             relation = lake.find_relation(connection, lake_name(reference.name), snapshot)
         name = str(relation.name)

@@ -62,9 +62,9 @@ def read_relation(
     whole = [file for file in ours if file.is_whole]
     parts = []
     if whole:
-        parts.append(_finished(_files(session, lake, fields, whole, places=places), fields, hidden=hidden))
+        parts.append(finish_rows(read_files(session, lake, fields, whole, places=places), fields, hidden=hidden))
     parts += [
-        _finished(_surviving(session, lake, scan, group, fields, places=places), fields, hidden=hidden)
+        finish_rows(_surviving(session, lake, scan, group, fields, places=places), fields, hidden=hidden)
         for group in _by_unique_names([file for file in ours if not file.is_whole])
     ]
     foreign = [file for file in scan.files if file.mapping_id is not None]
@@ -102,7 +102,7 @@ def _by_unique_names(files: Sequence[FileScan]) -> list[list[FileScan]]:
     seen: Counter[str] = Counter()
     groups: list[list[FileScan]] = []
     for file in files:
-        name = _file_name(file.path)
+        name = file_name(file.path)
         if seen[name] == len(groups):
             groups.append([])
         groups[seen[name]].append(file)
@@ -116,11 +116,12 @@ def _first_places(scan: TableScan) -> dict[int, int]:
     return dict(zip((file.id for file in scan.files), accumulate(counts, initial=0), strict=False))
 
 
-def _file_name(path: str) -> str:
+def file_name(path: str) -> str:
+    """The name by which Spark tells the file of a row."""
     return path.rsplit("/", 1)[-1]
 
 
-def _files(
+def read_files(
     session: Session,
     lake: Lake,
     fields: Sequence[Field],
@@ -168,21 +169,21 @@ def _filled(part: t.StructField, field: Field) -> t.StructField:
 
 def _with_byte_default(field: Field) -> Any:
     if field.type == Primitive("blob"):
-        return _column(field.name).cast("binary")
-    return f.coalesce(_column(field.name), f.expr(f"X'{UUID(str(field.initial_default)).hex}'"))
+        return quoted_column(field.name).cast("binary")
+    return f.coalesce(quoted_column(field.name), f.expr(f"X'{UUID(str(field.initial_default)).hex}'"))
 
 
 def _name_in_rows(paths: Iterable[str]) -> Any:
     """The name of the file that a row is of. Spark gives it as part of a URL, in which blanks and such have other names."""
     name = f.col("_metadata.file_name")
-    if all(_IN_URLS.fullmatch(_file_name(path)) for path in paths):
+    if all(_IN_URLS.fullmatch(file_name(path)) for path in paths):
         return name
     return f.url_decode(f.replace(name, f.lit("+"), f.lit("%2B")))
 
 
 def _numbered(session: Session, frame: DataFrame, files: Sequence[FileScan], places: Mapping[int, int]) -> DataFrame:
     """Rows of files with their row ids and places: numbers of files' first rows, which the plan knows, and the position."""
-    names = [_file_name(file.path) for file in files]
+    names = [file_name(file.path) for file in files]
     sums = [zlib.crc32(name.encode()) for name in names]
     starts, firsts = [file.row_id_start for file in files], [places[file.id] for file in files]
     if len(files) <= session.limits.plan_files and len(set(sums)) == len(sums):
@@ -214,27 +215,27 @@ def _surviving(
     frames: list[DataFrame] = []
     for group, is_dated in ((dated, True), ([file for file in files if file.until is None], False)):
         if group:
-            frame = _files(session, lake, fields, group, places=places, dated=is_dated)
+            frame = read_files(session, lake, fields, group, places=places, dated=is_dated)
             if is_dated:
                 frame = frame.where(f.col("_added") <= scan.snapshot.id).drop("_added")
             frames.append(frame)
     frame = frames[0] if len(frames) == 1 else frames[0].unionByName(frames[1])
     if not any(file.deletes is not None or file.positions for file in files):
         return frame
-    gone = f.broadcast(_deleted(session, lake, scan, files))
+    gone = f.broadcast(find_deleted(session, lake, scan, files))
     return frame.join(gone, (frame[FILE] == gone["_gone_file"]) & (frame[POSITION] == gone["_gone_position"]), "left_anti")
 
 
-def _deleted(session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan]) -> DataFrame:
+def find_deleted(session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan]) -> DataFrame:
     """The deleted positions of files."""
     listed = sum(file.deletes.delete_count for file in files if file.deletes is not None)
-    known: list[tuple[str, Any]] = [(_file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
+    known: list[tuple[str, Any]] = [(file_name(file.path), np.asarray(file.positions, dtype=np.int64)) for file in files if file.positions]
     most = session.limits.plan_positions
     # Spark has no reader for deletion vectors, which are small for what they delete.
     by_spark = [file for file in files if file.deletes is not None and listed > most and file.deletes.format == "parquet"]
     left = {file.id for file in by_spark}
     known += [
-        (_file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count))
+        (file_name(file.path), read_positions(lake, file.deletes, scan.snapshot, limit=file.record_count))
         for file in files
         if file.deletes is not None and file.id not in left
     ]
@@ -260,23 +261,24 @@ def _read_delete_files(session: Session, lake: Lake, scan: TableScan, files: Seq
     frame = frame.select("*", _name_in_rows(deletes.path for _, deletes in listed).alias("_list"))
     # A position without a date counts from the delete file's own snapshot on, which the scan has checked.
     frame = frame.where(f.coalesce(f.col("_ducklake_internal_snapshot_id"), f.lit(0)) <= scan.snapshot.id)
-    names = {"_of": [_file_name(deletes.path) for _, deletes in listed], "_gone_file": [_file_name(file.path) for file, _ in listed]}
+    names = {"_of": [file_name(deletes.path) for _, deletes in listed], "_gone_file": [file_name(file.path) for file, _ in listed]}
     owners = f.broadcast(arrow_frame(session, pa.table(names)))
     return frame.join(owners, frame["_list"] == owners["_of"]).select("_gone_file", f.col("pos").alias("_gone_position"))
 
 
-def _finished(frame: DataFrame, fields: Sequence[Field], *, hidden: bool) -> DataFrame:
-    """The columns of the table in their order, in the form in which SQL sees them."""
-    columns = [_uuid_text(field).alias(field.name) if field.type == Primitive("uuid") else _column(field.name) for field in fields]
-    return frame.select(*columns, *(HIDDEN if hidden else ()))
+def finish_rows(frame: DataFrame, fields: Sequence[Field], *, hidden: bool = False, also: Sequence[str] = ()) -> DataFrame:
+    """The columns of the table in their order, in the form in which SQL sees them, and then hidden ones."""
+    columns = [_uuid_text(field).alias(field.name) if field.type == Primitive("uuid") else quoted_column(field.name) for field in fields]
+    return frame.select(*columns, *(HIDDEN if hidden else also))
 
 
-def _column(name: str) -> Any:
+def quoted_column(name: str) -> Any:
+    """A column by its name, whatever is in it."""
     return f.col("`" + name.replace("`", "``") + "`")
 
 
 def _uuid_text(field: Field) -> Any:
-    digits = f.lower(f.hex(_column(field.name)))
+    digits = f.lower(f.hex(quoted_column(field.name)))
     return f.regexp_replace(digits, "^(.{8})(.{4})(.{4})(.{4})(.{12})$", "$1-$2-$3-$4-$5")
 
 
@@ -310,7 +312,7 @@ def _local_rows(
         rows, places = read_file(lake, scan.table, file, scan.snapshot)
         positions = places.to_pylist()
         tables.append(rows)
-        found.files.extend([_file_name(file.path)] * len(positions))
+        found.files.extend([file_name(file.path)] * len(positions))
         found.positions.extend(positions)
         found.row_ids.extend((file.row_id_start or 0) + position for position in positions)
         found.places.extend((firsts or {}).get(file.id, 0) + position for position in positions)
@@ -345,7 +347,7 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _LocalFiles | No
             numbers = (pa.array(own, pa.int64()) for own in (local.positions, local.row_ids, local.places))
             columns += [pa.array(local.files, pa.string()), *numbers]
         frame = session.spark.createDataFrame(pa.table(columns, names=schema.names), schema)
-    return _finished(frame, fields, hidden=hidden)
+    return finish_rows(frame, fields, hidden=hidden)
 
 
 def frame_of(session: Session, fields: Sequence[Field], rows: pa.Table) -> DataFrame:
