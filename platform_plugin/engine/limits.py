@@ -59,7 +59,6 @@ class Limits:
     client_change_rows: int = _limit(
         250_000,
         decides="the changes of a table that a query asks for are read in the process if they are at most so many rows; more are Spark's",
-        measured="as client_tail_rows",
     )
     client_change_bytes: int = _limit(64 << 20, decides="the same, by the bytes of the files in which they are")
     client_state_bytes: int = _limit(

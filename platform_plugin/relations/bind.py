@@ -23,11 +23,11 @@ from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.places import Place, Span, locate_offset
 from platform_plugin.language.text.writing import name_text
 from platform_plugin.relations.arguments import argument, cell_value, check_arguments, used_arguments
-from platform_plugin.relations.changes import ChangedRelation, find_changed, read_changed
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.reading import ReadContext, ReadRequest
-from platform_plugin.relations.travel import find_version, read_moment
-from platform_plugin.relations.versions import read_passed
+from platform_plugin.relations.versions.changes import ChangedRelation, find_changed, read_changed
+from platform_plugin.relations.versions.passed import read_passed
+from platform_plugin.relations.versions.travel import find_version, read_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

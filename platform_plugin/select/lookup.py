@@ -97,7 +97,7 @@ def _answer_changes(work: Workspace, query: Span, reference: Reference, argument
     """The same of the changes of a relation, whose range and columns depend on the arguments."""
     from platform_plugin.language.query.query import analyse_query
     from platform_plugin.relations.bind import Resolver, find_query_plan
-    from platform_plugin.relations.changes import is_small, read_change_rows, with_columns
+    from platform_plugin.relations.versions.changes import is_small, read_change_rows, with_columns
 
     snapshot = work.lake.snapshot()
     resolver = Resolver(work, snapshot, arguments if isinstance(arguments, Mapping) else tuple(arguments))

@@ -23,7 +23,7 @@ from platform_plugin.language.text.counting import count_text
 from platform_plugin.relations.arguments import cell_value
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.reading import RelationRows
-from platform_plugin.relations.travel import find_snapshot
+from platform_plugin.relations.versions.travel import find_snapshot
 from platform_plugin.state.change import Change, read_change
 
 if TYPE_CHECKING:
