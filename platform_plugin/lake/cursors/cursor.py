@@ -43,11 +43,12 @@ CURSOR_TABLES = (CURSOR,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputCursor:
-    """An owner's position in an input; `note` is what else the owner has to know there, such as the identity of a topic."""
+    """An owner's position in an input since a snapshot; `note` is what else the owner has to know, such as the identity of a topic."""
 
     owner: str
     input: str
     position: int
+    since: int
     note: str | None = None
 
 
@@ -65,7 +66,7 @@ def find_cursor(connection: Connection, owner: UUID | str, input_: UUID | str) -
     """The present cursor of an owner in an input, or None if it does not consume it."""
     query = _PRESENT if read_version(connection) >= VERSION else _plan_present(former_cursors(connection))
     row = connection.execute(query, {"whose": str(owner), "of": str(input_)}).first()
-    return None if row is None else InputCursor(owner=str(owner), input=str(input_), position=row.position, note=row.note)
+    return None if row is None else _cursor(str(owner), str(input_), row)
 
 
 def read_cursor(connection: Connection, owner: UUID | str, input_: UUID | str) -> int | None:
@@ -77,12 +78,16 @@ def read_cursor(connection: Connection, owner: UUID | str, input_: UUID | str) -
 def read_cursors(connection: Connection, owners: Iterable[UUID | str]) -> dict[tuple[str, str], InputCursor]:
     """The present cursors of owners, by owner and input."""
     t = _rows(connection).c
-    query = sa.select(t.owner, t.input, t.position, t.note).where(t.end_snapshot.is_(None))
+    query = sa.select(t.owner, t.input, t.position, t.snapshot_id, t.note).where(t.end_snapshot.is_(None))
     return {
-        (row.owner, row.input): InputCursor(owner=row.owner, input=row.input, position=row.position, note=row.note)
+        (row.owner, row.input): _cursor(row.owner, row.input, row)
         for part in split_chunks(sorted({str(owner) for owner in owners}))
         for row in connection.execute(query.where(is_among(connection, t.owner, part)))
     }
+
+
+def _cursor(owner: str, input_: str, row: Any) -> InputCursor:
+    return InputCursor(owner=owner, input=input_, position=row.position, since=row.snapshot_id, note=row.note)
 
 
 def read_owners(connection: Connection, input_: UUID | str) -> dict[str, int]:
@@ -138,7 +143,7 @@ def present_cursors(input_: sa.ColumnElement[str] | None = None, connection: Con
 def _plan_present(rows: sa.FromClause = CURSOR) -> sa.Select[Any]:
     t = rows.c
     own = t.owner == sa.bindparam("whose", type_=sa.String), t.input == sa.bindparam("of", type_=sa.String)
-    return sa.select(t.position, t.note).where(*own, t.end_snapshot.is_(None))
+    return sa.select(t.position, t.snapshot_id, t.note).where(*own, t.end_snapshot.is_(None))
 
 
 def _plan_owners(rows: sa.FromClause = CURSOR) -> sa.Select[Any]:

@@ -12,12 +12,13 @@ from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.cursors.cursor import CURSOR, find_cursor, read_cursors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.commit.writer import Writer
+    from platform_plugin.lake.cursors.cursor import InputCursor
 
 BEFORE_ALL = -1
 """The snapshot from which the cursor of a reader counts, which no commit makes."""
@@ -73,6 +74,7 @@ class MoveCursors:
         w.flush()  # one of them may be new in this commit
         present = read_cursors(w.connection, {move.owner for move in self.moves})
         traced: list[MoveCursor] = []
+        ended: list[InputCursor] = []
         for move in self.moves:
             found = present.get((str(move.owner), str(move.input)))
             if (None if found is None else (found.position, found.note)) != move.read:
@@ -82,10 +84,11 @@ class MoveCursors:
                 AddCursor(owner=move.owner, input=move.input, position=move.position, note=move.note).apply(w)
             elif move.is_traced:
                 traced.append(move)
+                ended.append(found)
             else:
                 w.connection.execute(_MOVE, _values(move.owner, move.input, move.position) | {"noted": move.note})
         if traced:
-            end_rows(w, [(str(move.owner), str(move.input)) for move in traced])
+            end_rows(w, ended)
             for move in traced:
                 AddCursor(owner=move.owner, input=move.input, position=move.position, note=move.note).apply(w)
 
@@ -99,14 +102,18 @@ class EndCursors:
     def apply(self, w: Writer) -> None:
         w.flush()
         if self.cursors:
-            end_rows(w, self.cursors)
+            present = read_cursors(w.connection, {owner for owner, _ in self.cursors})
+            end_rows(w, [present[key] for key in self.cursors if key in present])
 
 
-def end_rows(w: Writer, cursors: Sequence[tuple[str, str]]) -> None:
-    """End the present rows of owners in inputs with this snapshot; those that this snapshot has made go without a trace."""
-    keys = [{"whose": owner, "of": input_, "now": w.id} for owner, input_ in cursors]
-    w.connection.execute(_FORGET_NEW, keys)
-    w.connection.execute(_END, keys)
+def end_rows(w: Writer, cursors: Iterable[InputCursor]) -> None:
+    """End present cursors with this snapshot; those that this snapshot has made go without a trace."""
+    keys: dict[bool, list[dict[str, object]]] = {True: [], False: []}
+    for cursor in cursors:
+        keys[cursor.since == w.id].append({"whose": cursor.owner, "of": cursor.input, "now": w.id})
+    for is_new, statement in ((True, _FORGET_NEW), (False, _END)):
+        if keys[is_new]:
+            w.connection.execute(statement, keys[is_new])
 
 
 def move_present(w: Writer, input_: UUID | str, positions: Mapping[str, int]) -> None:
@@ -118,9 +125,7 @@ def move_present(w: Writer, input_: UUID | str, positions: Mapping[str, int]) ->
 def end_cursors(w: Writer, owner: UUID | str) -> None:
     """End all cursors of an owner within a commit, so that no input keeps rows for it; where they were stays known to older snapshots."""
     w.flush()
-    present = list(read_cursors(w.connection, [owner]))
-    if present:
-        end_rows(w, present)
+    end_rows(w, read_cursors(w.connection, [owner]).values())
 
 
 def forget_cursors(w: Writer, owner: UUID | str) -> None:
