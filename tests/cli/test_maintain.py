@@ -32,6 +32,7 @@ def test_samples_without_any_view(platform, url):
     assert '"main.t" is neither a continuous view nor a sample' in platform("maintain", "t", check=1).stderr
 
 
+@pytest.mark.usefixtures("lake")
 def test_a_dry_run_says_what_would_be_done(platform):
     assert platform("maintain", "--dry-run", check=0).stdout == "nothing is due\n"
     for statement in ("CREATE STREAM posts (uid INT)", "CREATE VIEW counted AS SELECT count(*) AS n FROM posts"):
@@ -51,7 +52,7 @@ def test_what_is_behind_is_maintained(platform, url):
         made.execute("CREATE VIEW shares AS SELECT sum(10 DIV id) AS n FROM s")
         made.execute("INSERT INTO s VALUES (1), (2)")
     done = platform("maintain", "--once")
-    assert "2 rows into 2 groups of 2 views, 1 job, " in done.stdout
+    assert "2 rows into 2 groups of 2 views, 2 jobs, " in done.stdout
     with Platform.open(url) as opened:
         found = opened.execute("SELECT n FROM total")
         assert (list(found), found.metrics) == ([(2,)], None), "its result is at hand"

@@ -10,10 +10,10 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.stalls import note_stall, read_gate_stalls
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import read_written
+from platform_plugin.maintenance import poison
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.follow.maintained import Selection
-from platform_plugin.relations.views.follow import poison
 from platform_plugin.relations.views.follow.pending import find_pending_views
 
 pytestmark = pytest.mark.spark
