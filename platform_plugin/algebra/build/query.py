@@ -145,6 +145,8 @@ class Builder:
             return exp.Placeholder(this=str(len(plans) - 1))
         if isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar)):
             raise self.fail(node, "value:part is not supported in views", "write variant_get(value, '$.part', 'type') or get_json_object")
+        if isinstance(node, exp.Star) and not _is_counted(node):
+            raise self.fail(node, "* inside of an expression is not supported in views", "name the columns one by one")
         if (name := find_bracketless_call(node)) is not None:
             return exp.Anonymous(this=name)
         if isinstance(node, exp.Anonymous) and str(node.this) in UNIT_FIRST:
@@ -255,3 +257,8 @@ def build_plan(
         relation=relation, fail=fail, read=read, twins_in=tree if allows_twins else None, mentioned=find_mentioned_hidden(tree)
     )
     return drop_unused_hidden(builder.query(tree, {}, None))
+
+
+def _is_counted(star: exp.Star) -> bool:
+    """Whether a star is the argument of count(*), where it means rows; elsewhere it stands for all columns."""
+    return isinstance(star.parent, exp.Anonymous) and str(star.parent.this).lower() == "count"

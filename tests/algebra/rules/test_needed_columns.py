@@ -27,3 +27,9 @@ def test_needed_columns(text, columns):
     query, plan = plan_text(text)
     posts = next(reference for reference in query.relations if reference.name.relation == "posts")
     assert plan.columns_of(query, posts) == columns
+
+
+@pytest.mark.parametrize("item", ["struct(*)", "to_json(struct(*))", "hash(*)", "count(DISTINCT *)", "struct(p.*)", "COUNT(*), array(*)"])
+def test_a_star_inside_of_an_expression_stands_for_all_columns(item):
+    query, plan = plan_text(f"SELECT {item} FROM posts p")
+    assert plan.columns_of(query, query.relations[0]) in (None, frozenset(COLUMNS["posts"]))
