@@ -76,6 +76,7 @@ class Maker:
         self.root = root
         self.platform = platform or Platform.create(f"platform+local://{root}/lake")
         self.refused: dict[str, str] = {}
+        self.disagreed: dict[str, list[int]] = {}
         self.made: set[str] = set()
         self.users: dict[int, tuple[str, Decimal]] = {}
         self.at_first: dict[int, tuple[str, Decimal]] = {}
@@ -197,7 +198,9 @@ class Maker:
         for name in sorted(self.made & {*told, *RECORDED}):
             rows = sorted(plain(row) for row in self.platform.execute(f"SELECT * FROM {name}"))
             if name in told and rows != told[name]:
-                raise AssertionError(f"{name} has {rows}, and must have {told[name]}")
+                # A fault of that version. What it answered counts for nothing, but it has kept the rows.
+                self.disagreed.setdefault(name, []).append(self.platform.lake.snapshot().id)
+                rows = told[name]
             told[name] = rows
         ever = {plain(row) for row in self.rows["clicks"]}
         whole = {**told, "ever clicks": sorted(ever)}
@@ -249,7 +252,13 @@ class Maker:
         for left in (self.root / "lake").glob("*-wal"), (self.root / "lake").glob("*-shm"):
             for path in left:
                 path.unlink()
-        told = {"root": str(self.root), "refused": self.refused, "expected": self.expected, "state": self.state()}
+        told = {
+            "root": str(self.root),
+            "refused": self.refused,
+            "disagreed": self.disagreed,
+            "expected": self.expected,
+            "state": self.state(),
+        }
         (self.root / "expected.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
@@ -270,7 +279,7 @@ def main() -> None:
         maker.keep(number)
         maker.note()
     maker.finish()
-    print(json.dumps(maker.refused, indent=1))
+    print(json.dumps([maker.refused, maker.disagreed], indent=1))
 
 
 if __name__ == "__main__":

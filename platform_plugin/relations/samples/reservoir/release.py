@@ -9,6 +9,8 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.cursors.cursor import present_cursors
 from platform_plugin.lake.cursors.move import move_present
+from platform_plugin.lake.migrations.cursors import VERSION
+from platform_plugin.lake.migrations.version import read_version
 from platform_plugin.relations.samples.reservoir.picks import unmerged_picks
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ def find_release(connection: Connection, stream: UUID) -> StreamRelease:
     """What could be released of a stream, by the picks and cursors in the catalogue. A gap between picks ends what a sample releases."""
     cursors: dict[str, int] = {}
     appends: dict[str, int] = {}
-    for sample, seen, first, end in connection.execute(_AHEAD, {"stream": str(stream)}):
+    # Somebody may look before the first write to a lake of an earlier version.
+    ahead = _AHEAD if read_version(connection) >= VERSION else _plan_ahead(connection)
+    for sample, seen, first, end in connection.execute(ahead, {"stream": str(stream)}):
         reached = cursors.get(sample, seen)
         if first <= reached < end:
             cursors[sample] = end
@@ -46,9 +50,9 @@ def release_stream_rows(w: Writer, stream: UUID) -> None:
     move_present(w, stream, find_release(w.connection, stream).cursors)
 
 
-def _plan_ahead() -> sa.Select[Any]:
+def _plan_ahead(connection: Connection | None = None) -> sa.Select[Any]:
     """The picks of the samples of a stream after their cursors, in order."""
-    cursors, picks = present_cursors(sa.bindparam("stream", type_=sa.String)), unmerged_picks()
+    cursors, picks = present_cursors(sa.bindparam("stream", type_=sa.String), connection), unmerged_picks()
     n, p = cursors.c, picks.c
     ahead = sa.and_(p.sample_uuid == n.owner, p.first_row_id >= n.position)
     query = sa.select(n.owner, n.position, p.first_row_id, p.next_row_id).join_from(cursors, picks, ahead)
