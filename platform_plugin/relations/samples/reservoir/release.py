@@ -35,7 +35,7 @@ def find_release(connection: Connection, stream: UUID) -> StreamRelease:
     cursors: dict[str, int] = {}
     appends: dict[str, int] = {}
     # Somebody may look before the first write to a lake of an earlier version.
-    ahead = _AHEAD if read_version(connection) >= VERSION else _plan_ahead(connection)
+    ahead = _AHEAD if read_version(connection) >= VERSION else _select_ahead(connection)
     for sample, seen, first, end in connection.execute(ahead, {"stream": str(stream)}):
         reached = cursors.get(sample, seen)
         if first <= reached < end:
@@ -50,7 +50,7 @@ def release_stream_rows(w: Writer, stream: UUID) -> None:
     move_present(w, stream, find_release(w.connection, stream).cursors)
 
 
-def _plan_ahead(connection: Connection | None = None) -> sa.Select[Any]:
+def _select_ahead(connection: Connection | None = None) -> sa.Select[Any]:
     """The picks of the samples of a stream after their cursors, in order."""
     cursors, picks = present_cursors(sa.bindparam("stream", type_=sa.String), connection), unmerged_picks()
     n, p = cursors.c, picks.c
@@ -60,4 +60,4 @@ def _plan_ahead(connection: Connection | None = None) -> sa.Select[Any]:
 
 
 # Made once: to put a statement together takes longer than to run it.
-_AHEAD = _plan_ahead()
+_AHEAD = _select_ahead()
