@@ -13,9 +13,9 @@ from sqlalchemy import exc
 from sqlalchemy.engine import default, reflection
 from sqlalchemy.util import warn
 
-from platform_plugin.algebra.types.data_types import DataType, Field, List, Map, Struct
+from platform_plugin.algebra.types.data_types import DataType, Field, IntervalType, List, Map, Struct
 from platform_plugin.dialect.faults import raise_dbapi_errors
-from platform_plugin.dialect.types import Document
+from platform_plugin.dialect.types import Document, IntervalColumn
 from platform_plugin.errors import UnknownObject, UnsupportedType
 from platform_plugin.lake.catalogue.relations import Declaration, read_declaration
 from platform_plugin.lake.catalogue.tables import Name, Table, View
@@ -159,6 +159,8 @@ def _reflected_type(kind: DataType, column: str) -> Any:
     match kind:
         case Struct() | Map():
             return Document(type_text(kind))
+        case IntervalType():
+            return IntervalColumn(type_text(kind))
         case List(element=element):
             inner = _reflected_type(element.type, column)
             # SQLAlchemy writes an array of arrays as one of two dimensions.

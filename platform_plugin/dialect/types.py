@@ -110,6 +110,21 @@ class Document(sa.JSON):
         return f"Document({self.declared!r})"
 
 
+class IntervalColumn(sa.types.UserDefinedType[Any]):
+    """A column of intervals of a view's result: `timedelta`, or Arrow's value for months. `declared` is its type in SQL."""
+
+    cache_ok = True
+
+    def __init__(self, declared: str = "INTERVAL DAY TO SECOND") -> None:
+        self.declared = declared
+
+    def get_col_spec(self, **kw: Any) -> str:
+        return self.declared
+
+    def __repr__(self) -> str:
+        return f"IntervalColumn({self.declared!r})"
+
+
 class PlatformJSON(sa.JSON):
     """JSON columns hold text; structs and maps of a query's result are documents already."""
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.algebra.rules.lookup import Lookup, LookupCondition
-from platform_plugin.algebra.types.data_types import Decimal, Primitive
+from platform_plugin.algebra.types.data_types import Decimal, IntervalType, Primitive
 from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError, SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
@@ -234,7 +234,7 @@ def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[LookupCondition
 
 
 def _is_same(field: Field) -> bool:
-    return isinstance(field.type, Decimal) or (isinstance(field.type, Primitive) and field.type.name in _SAME)
+    return isinstance(field.type, (Decimal, IntervalType)) or (isinstance(field.type, Primitive) and field.type.name in _SAME)
 
 
 def _fits(field: Field, condition: LookupCondition) -> bool:

@@ -24,6 +24,7 @@ OVERVIEW = "select.overview"
 OWNERS = {
     "platform_lake": ("lake.catalogue.catalogue", "lake.catalogue.founding", "lake.migrations.version"),
     "platform_lease": ("lake.catalogue.catalogue", "lake.upkeep.leases", "lake.upkeep.leased", OVERVIEW),
+    "platform_interval": ("lake.catalogue.interval_columns",),
     "platform_relation": ("lake.catalogue.relations", OVERVIEW),
     "platform_dependent": ("lake.commit.dependents",),
     "platform_stream": ("lake.ring", OVERVIEW),

@@ -72,6 +72,37 @@ class Decimal:
         return f"DECIMAL({self.precision},{self.scale})"
 
 
+INTERVAL_UNITS = (("YEAR", "MONTH"), ("DAY", "HOUR", "MINUTE", "SECOND"))
+"""The units of Spark's two kinds of intervals; one kind can't be converted to the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalType:
+    """A length of time of Spark's, from its largest unit to its smallest. A lake keeps it as a whole number: see `stored`."""
+
+    first: str
+    last: str
+
+    def __post_init__(self) -> None:
+        units = next((units for units in INTERVAL_UNITS if self.first in units), ())
+        if self.last not in units or units.index(self.first) > units.index(self.last):
+            msg = f"{self.first} to {self.last} is not an interval"
+            raise ValueError(msg)
+
+    @property
+    def is_months(self) -> bool:
+        """Whether it counts months, whose lengths differ."""
+        return self.first in INTERVAL_UNITS[0]
+
+    @property
+    def stored(self) -> Primitive:
+        """The type in which a lake keeps it: a number of months, or of microseconds."""
+        return Primitive("int32") if self.is_months else Primitive("int64")
+
+    def __str__(self) -> str:
+        return f"INTERVAL {self.first}" + (f" TO {self.last}" if self.last != self.first else "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class List:
     """A sequence of one element type."""
@@ -103,7 +134,7 @@ class Map:
         return f"MAP<{self.key.type}, {self.value.type}>"
 
 
-DataType = Primitive | Decimal | List | Struct | Map
+DataType = Primitive | Decimal | IntervalType | List | Struct | Map
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +224,22 @@ _WIDER: dict[str, tuple[str, ...]] = {
     "uint32": ("uint64",),
     "float32": ("float64",),
 }
+
+
+def stored_field(field: Field) -> Field:
+    """A column as the files and the catalogue of a lake have it: intervals, also inside of others, are whole numbers.
+
+    >>> str(stored_field(Field(name="stays", type=list_of(IntervalType("DAY", "SECOND")))).type)
+    'ARRAY<BIGINT>'
+    """
+    if isinstance(field.type, IntervalType):
+        return replace(field, type=field.type.stored)
+    return field.with_children(tuple(stored_field(child) for child in field.children)) if field.children else field
+
+
+def holds_interval(field: Field) -> bool:
+    """Whether a column is an interval or has one in it."""
+    return any(isinstance(part.type, IntervalType) for part in field.walk())
 
 
 def can_widen(old: DataType, new: DataType) -> bool:

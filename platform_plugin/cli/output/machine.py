@@ -40,6 +40,8 @@ def json_value(value: Any) -> Any:
             return format(value, "f")
         case timedelta():
             return value.total_seconds()
+        case tuple() if is_months(value):
+            return value.months  # type: ignore[attr-defined]
         case bytes():
             return value.hex()
         case dict():
@@ -51,6 +53,11 @@ def json_value(value: Any) -> Any:
             return [json_value(part) for part in value]
         case _:
             return str(value)
+
+
+def is_months(value: tuple[Any, ...]) -> bool:
+    """Whether a value is Arrow's for an interval of months."""
+    return type(value).__name__ == "MonthDayNano"
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
@@ -123,7 +130,7 @@ def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
         if kinds.is_nested(kind):
             texts = [None if value is None else json.dumps(json_value(value), ensure_ascii=False) for value in column.to_pylist()]
             columns.append(pa.array(texts, pa.string()))
-        elif kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind) or kinds.is_duration(kind):
+        elif kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind) or _is_length(kind):
             texts = [None if value is None else str(json_value(value)) for value in column.to_pylist()]
             columns.append(pa.array(texts, pa.string()))
         elif kinds.is_timestamp(kind):
@@ -132,6 +139,12 @@ def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
         else:
             columns.append(column)
     return pa.RecordBatch.from_arrays(columns, names=distinct_names(batch.schema.names))
+
+
+def _is_length(kind: Any) -> bool:
+    import pyarrow.types as kinds
+
+    return bool(kinds.is_duration(kind) or kinds.is_interval(kind))
 
 
 def limit_batches(result: Result, limit: int | None) -> Any:

@@ -90,8 +90,10 @@ def value_text(value: Any) -> str:
         case list() | dict() | tuple():
             import json
 
-            from platform_plugin.cli.output.machine import json_value
+            from platform_plugin.cli.output.machine import is_months, json_value
 
+            if isinstance(value, tuple) and is_months(value):
+                return f"{value.months} months"  # type: ignore[attr-defined]
             return json.dumps(json_value(value), ensure_ascii=False)
         case _:
             return str(value)

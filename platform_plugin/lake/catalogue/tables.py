@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from platform_plugin.algebra.types.data_types import Field
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.interval_columns import read_intervals
 from platform_plugin.lake.files.file_options import STANDARD, FileOptions, read_file_options
 from platform_plugin.lake.values.types import from_catalogue
 
@@ -269,6 +270,7 @@ def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[in
         )
     )
     comments = {(row.table_id, row.column_id): row.value for row in tags}
+    intervals = read_intervals(connection, table_ids)
     parts: defaultdict[tuple[int, int | None], list[AnyRow]] = defaultdict(list)
     for row in rows:
         parts[row.table_id, row.parent_column].append(row)
@@ -277,7 +279,7 @@ def read_fields(connection: Connection, snapshot_id: int, table_ids: Sequence[in
         children = [build(part) for part in parts.get((row.table_id, row.column_id), ())]
         return Field(
             name=row.column_name,
-            type=from_catalogue(row.column_type, children, column=row.column_name),
+            type=intervals.get((row.table_id, row.column_id)) or from_catalogue(row.column_type, children, column=row.column_name),
             nullable=bool(row.nulls_allowed),
             default=None if row.default_value in (None, "NULL") else row.default_value,
             initial_default=row.initial_default,

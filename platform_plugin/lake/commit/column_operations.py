@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types.data_types import DataType, Field, can_widen
+from platform_plugin.algebra.types.data_types import DataType, Field, IntervalType, can_widen
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.interval_columns import note_interval
 from platform_plugin.lake.catalogue.tables import Table, number_fields
 from platform_plugin.lake.values.defaults import check_default
 from platform_plugin.lake.values.types import catalogue_name, from_catalogue
@@ -188,6 +189,8 @@ def insert_column(w: Writer, table_id: int, field: Field, *, parent: int | None)
         default_value_type="" if field.children else "expression" if field.computed_default else "literal",
         default_value_dialect=DIALECT,
     )
+    if isinstance(field.type, IntervalType):
+        note_interval(w, table_id, field.id, field.type)
 
 
 def _siblings(w: Writer, table_id: int, table: Table, parent: tuple[str, ...]) -> tuple[list[c.AnyRow], int | None]:

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Self
 import sqlalchemy as sa
 from sqlalchemy import exc
 
+from platform_plugin.algebra.types.data_types import holds_interval
 from platform_plugin.errors import CatalogueError, CommitConflict, InvalidValue, OutcomeUnknown, PlatformError, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.admissible import check_field, check_name, check_text, partition_keys
 from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
+from platform_plugin.lake.catalogue.interval_columns import INTERVAL_TABLES
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES
 from platform_plugin.lake.catalogue.snapshots import find_marked
 from platform_plugin.lake.catalogue.stalls import read_gate_stalls
@@ -142,6 +144,8 @@ class Commit:
         for field in fields:
             check_field(field)
         fields = [check_default(field) for field in fields]
+        if any(map(holds_interval, fields)):
+            self._lake.prepare_tables(INTERVAL_TABLES)
         check_text("a comment", comment)
         uuid = new_uuid()
         schema_folder, inherited = self._schema(target)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from platform_plugin.algebra.types.data_types import Field, can_widen
+from platform_plugin.algebra.types.data_types import Field, can_widen, stored_field
 from platform_plugin.errors import InvalidValue, NullRefused, StorageError, UnsupportedType
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.statistics import ColumnStatistics, encode, merge
@@ -23,6 +23,7 @@ from platform_plugin.lake.files.file_options import STANDARD, FileOptions
 from platform_plugin.lake.files.storage import explain_storage_errors
 from platform_plugin.lake.values.arrow_columns import assign_column
 from platform_plugin.lake.values.defaults import default_column
+from platform_plugin.lake.values.intervals import store_intervals
 from platform_plugin.lake.values.types import FIELD_ID, arrow_schema, from_arrow, to_spark
 
 if TYPE_CHECKING:
@@ -118,15 +119,15 @@ def write_groups(
 ) -> DataFile:
     """Write row groups as one file, all of them or as many as reach `full_bytes`; `whole` is given when it is the only group."""
     path = path or new_path(table)
-    schema = arrow_schema(table.fields)
-    stored = schema if row_ids is None else schema.append(ROW_ID_FIELD)
+    schema, kept = arrow_schema(table.fields), arrow_schema(map(stored_field, table.fields))
+    stored = kept if row_ids is None else kept.append(ROW_ID_FIELD)
     nans = {field.id: False for field in table.fields if field.id is not None and pa.types.is_floating(schema.field(field.name).type)}
     now = datetime.now(UTC)
-    fitted = None if whole is None else fit_rows(whole, table.fields, schema, now=now)
+    fitted = None if whole is None else store_intervals(fit_rows(whole, table.fields, schema, now=now), table.fields)
     options = table.file_options
     with storage.open(path, "wb") as file, _parquet_writer(file, path, stored, fitted, options) as writer:
         for group in groups:
-            shaped = fit_rows(group, table.fields, schema, now=now) if fitted is None else fitted
+            shaped = store_intervals(fit_rows(group, table.fields, schema, now=now), table.fields) if fitted is None else fitted
             for field in table.fields:
                 if field.id in nans and not nans[field.id]:
                     nans[field.id] = bool(pc.any(pc.is_nan(shaped.column(field.name))).as_py())
@@ -275,7 +276,7 @@ def describe_file(
     if not known_only:
         _check_columns(table, schema, path)
     leaves = list(_leaf_ids(schema))
-    by_id = {leaf.id: leaf for field in table.fields for leaf in field.walk()}
+    by_id = {leaf.id: leaf for field in map(stored_field, table.fields) for leaf in field.walk()}
     statistics = []
     for index, field_id in enumerate(leaves):
         field = by_id.get(field_id) if field_id is not None else None
@@ -377,7 +378,7 @@ def _reads_as(column: pa.Field, field: Field) -> bool:
         (found,) = from_arrow(pa.schema([column]))
     except UnsupportedType:
         return False
-    return _fits(found, field)
+    return _fits(found, stored_field(field))
 
 
 def _fits(found: Field, field: Field) -> bool:

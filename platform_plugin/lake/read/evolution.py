@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.algebra.types.data_types import Field, List, Map, Struct
+from platform_plugin.algebra.types.data_types import Field, IntervalType, List, Map, Struct
 from platform_plugin.errors import StorageError
 from platform_plugin.lake.values.defaults import constant_column
+from platform_plugin.lake.values.intervals import read_interval
 from platform_plugin.lake.values.types import FIELD_ID, arrow_schema, to_arrow
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def _cast(array: pa.Array, field: Field) -> pa.Array:
     target = to_arrow(field.type, column=field.name)
     if array.type.equals(target):
         return array
+    if isinstance(field.type, IntervalType):
+        return read_interval(array, field.type)
     try:
         if isinstance(target, pa.UuidType):
             return _uuids(array, target)

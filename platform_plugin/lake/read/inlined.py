@@ -12,7 +12,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from platform_plugin.algebra.types.blob_text import parse_blob
-from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
+from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive, stored_field
 from platform_plugin.errors import SnapshotExpired, StorageError
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.formats import inlined_rows
@@ -76,6 +76,7 @@ def fetch_counted_rows(connection: Connection, name: str, query: sa.Select[Any],
 def decode_rows(rows: Sequence[Any], fields: Sequence[Field], table: Table) -> tuple[pa.Table, list[int], list[int]]:
     """Rows of (row id, begin snapshot, values…) as Arrow, row ids and begin snapshots."""
     arrays = []
+    fields = tuple(map(stored_field, fields))
     for index, field in enumerate(fields):
         kind = _storage(to_arrow(field.type, column=field.name))
         values = [None if row[index + 2] is None else _decoded(row[index + 2], field) for row in rows]

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.formats import VIEW_COLUMN_TAG, inlined_rows, is_newer, own_columns
+from platform_plugin.lake.catalogue.interval_columns import forget_intervals
 from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.before_images import forget_before_images
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
@@ -189,6 +190,7 @@ def _forget_unreachable(connection: Connection) -> None:
                 connection.execute(sa.schema.DropTable(sa.Table(name, sa.MetaData())))
         connection.execute(sa.delete(c.INLINED_DATA_TABLES).where(c.INLINED_DATA_TABLES.c.table_id == table_id))
         connection.execute(sa.delete(c.METADATA).where(c.METADATA.c.scope == "table", c.METADATA.c.scope_id == table_id))
+    forget_intervals(connection, gone)
 
 
 def _names_with_ends(connection: Connection, names: Sequence[str], end: str) -> list[str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
+from platform_plugin.algebra.types.data_types import stored_field
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.formats import inlined_rows
 from platform_plugin.lake.files.files import (
@@ -108,6 +109,7 @@ def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest:
 def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snapshot) -> MergedRows:
     """All rows of a file, deleted ones included: which of them are dropped is decided by snapshots."""
     everything = file._replace(deletes=None, positions=(), until=None)
+    fields = tuple(map(stored_field, fields))
     raw, _ = read_raw(lake, everything, base, fields=fields, hidden=(ROW_ID, SNAPSHOT_ID))
     added, row_ids = find_column(raw, SNAPSHOT_ID), find_column(raw, ROW_ID)
     return MergedRows(

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, List, Map, Primitive, Struct, list_of, quote_identifier
+from platform_plugin.algebra.types.data_types import (
+    DataType,
+    Decimal,
+    Field,
+    IntervalType,
+    List,
+    Map,
+    Primitive,
+    Struct,
+    list_of,
+    quote_identifier,
+)
 from platform_plugin.errors import UnsupportedType
 
 if TYPE_CHECKING:
@@ -90,6 +101,8 @@ def catalogue_name(kind: DataType) -> str:
             return name
         case Decimal(precision=precision, scale=scale):
             return f"decimal({precision},{scale})"
+        case IntervalType():
+            return kind.stored.name
         case List():
             return "list"
         case Struct():
@@ -125,6 +138,8 @@ def to_arrow(kind: DataType, *, column: str = "") -> pa.DataType:
             return arrow
         case Decimal(precision=precision, scale=scale):
             return pa.decimal128(precision, scale)
+        case IntervalType():
+            return pa.month_day_nano_interval() if kind.is_months else pa.duration("us")
         case List(element=element):
             return pa.list_(arrow_field(element))
         case Struct(fields=fields):
@@ -188,7 +203,7 @@ def to_spark(kind: DataType, *, column: str = "") -> str:
             if spark is None:
                 raise _unmapped(column, kind, "Spark")
             return spark
-        case Decimal():
+        case Decimal() | IntervalType():
             return str(kind)
         case List(element=element):
             return f"ARRAY<{to_spark(element.type, column=column)}>"
@@ -208,6 +223,8 @@ def to_sqlalchemy(kind: DataType, *, column: str = "") -> TypeEngine[Any]:
             return sa.types.to_instance(mapped)
         case Decimal(precision=precision, scale=scale):
             return sa.Numeric(precision, scale)
+        case IntervalType():
+            return sa.Interval()
         case List(element=element):
             inner, dimensions = element.type, 1
             while isinstance(inner, List):

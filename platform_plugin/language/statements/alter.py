@@ -10,8 +10,7 @@ from platform_plugin.language.statements.statement import (
     Statement,
     StatementOpening,
 )
-from platform_plugin.language.text.columns import read_column, read_default
-from platform_plugin.language.text.datatypes import read_type
+from platform_plugin.language.text.columns import read_column, read_column_type, read_default
 from platform_plugin.language.text.kind_words import KindWord, find_kind_word, read_kind_word
 from platform_plugin.language.text.options import Option, read_options
 from platform_plugin.language.text.places import syntax_error
@@ -148,7 +147,7 @@ def _read_change(cursor: TokenCursor, kind: KindWord) -> Change:
 def _read_column_change(cursor: TokenCursor) -> Change:
     column = cursor.identifier("a column")
     if cursor.accept("TYPE") or cursor.accept("SET", "DATA", "TYPE"):
-        return SetType(column=column, type=read_type(cursor))
+        return SetType(column=column, type=read_column_type(cursor))
     if cursor.accept("DROP", "NOT", "NULL"):
         return SetNullable(column=column, nullable=True)
     if cursor.accept("SET", "NOT", "NULL"):

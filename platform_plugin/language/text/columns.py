@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.types import data_types as types
 from platform_plugin.algebra.types.blob_text import blob_text
-from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive, holds_interval
 from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
 from platform_plugin.language.text.datatypes import read_type
 from platform_plugin.language.text.places import suggest_word, syntax_error
@@ -74,10 +74,20 @@ def _not_kept(cursor: TokenCursor) -> Exception:
     )
 
 
+def read_column_type(cursor: TokenCursor) -> DataType:
+    """The type of a column that is written to; Spark's intervals are types of results only."""
+    first = cursor.index
+    kind = read_type(cursor)
+    if holds_interval(Field(name="", type=kind)):
+        hint = "declare BIGINT for microseconds or INT for months; a continuous view can have intervals among its results"
+        raise syntax_error(cursor.span(first), f"{cursor.span(first).text} is not a type of a table's column", hint=hint)
+    return kind
+
+
 def read_column(cursor: TokenCursor) -> tuple[Field, bool]:
     """One column, and whether it is declared as the primary key."""
     name = cursor.new_identifier("a column name")
-    kind = read_type(cursor)
+    kind = read_column_type(cursor)
     nullable, key, default, comment = True, False, None, None
     while True:
         if cursor.accept("NOT", "NULL"):

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from platform_plugin.algebra.types.data_types import SQL_WORDS, DataType, Decimal, Field, Primitive, Struct, list_of, map_of
+from platform_plugin.algebra.types.data_types import (
+    INTERVAL_UNITS,
+    SQL_WORDS,
+    DataType,
+    Decimal,
+    Field,
+    IntervalType,
+    Primitive,
+    Struct,
+    list_of,
+    map_of,
+)
 from platform_plugin.language.text.cursor import TokenCursor, refuse_twice
-from platform_plugin.language.text.places import suggest_word
+from platform_plugin.language.text.places import suggest_word, syntax_error
 from platform_plugin.language.text.tokens import NUMBER, WORD, check_brackets, tokenize
 
 _SYNONYMS = {
@@ -41,6 +52,7 @@ _NESTED = ("ARRAY", "LIST", "MAP", "STRUCT", "ROW")
 _EXACT = ("DECIMAL", "NUMERIC", "DEC")
 _SIZED = ("VARCHAR", "CHAR", "CHARACTER", "BPCHAR", "STRING", "TEXT", "TIME", "TIMESTAMP", "VARBINARY")
 _MOST_DIGITS = 38
+_UNITS = frozenset(unit for units in INTERVAL_UNITS for unit in units)
 
 
 def parse_type(text: str) -> DataType:
@@ -85,6 +97,8 @@ def _read_plain(cursor: TokenCursor) -> DataType:
         )
     cursor.advance()
     name = PRIMITIVES[word]
+    if name == "interval" and cursor.upper() in _UNITS:
+        return _read_interval(cursor)
     if word == "DOUBLE":
         cursor.accept("PRECISION")
     if word == "CHARACTER":
@@ -98,6 +112,19 @@ def _read_plain(cursor: TokenCursor) -> DataType:
         elif cursor.accept("WITH", "TIME", "ZONE"):
             name = word.lower() + "tz"
     return Primitive(name)
+
+
+def _read_interval(cursor: TokenCursor) -> IntervalType:
+    first = cursor.index
+    begin = end = cursor.upper()
+    cursor.advance()
+    if cursor.accept("TO"):
+        end = cursor.upper()
+        cursor.advance()
+    try:
+        return IntervalType(begin, end)
+    except ValueError as error:
+        raise syntax_error(cursor.span(first), str(error), hint="write INTERVAL DAY TO SECOND or INTERVAL YEAR TO MONTH") from error
 
 
 def _read_decimal(cursor: TokenCursor) -> Decimal:

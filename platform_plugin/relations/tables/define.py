@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.errors import ObjectExists, PlatformError, UnknownObject
+from platform_plugin.algebra.types.data_types import Field, holds_interval
+from platform_plugin.errors import ObjectExists, PlatformError, UnknownObject, UnsupportedType
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 from platform_plugin.language import statements as s
@@ -20,6 +20,7 @@ from platform_plugin.relations.tables.history import run_create_history
 from platform_plugin.relations.target import find_existing, statement_result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -97,6 +98,7 @@ def _create_from_query(
             schema = bound.frame.schema
         with place_errors(statement.query):
             fields = tuple(Field(name=part.name, type=from_spark_type(part.dataType, column=part.name)) for part in schema.fields)
+            _refuse_intervals(fields)
         files: list[DataFile] = []
         try:
             with place_errors(statement.name.span), lake.commit(f"create table {name}", base=lease.snapshot) as commit:
@@ -112,6 +114,13 @@ def _create_from_query(
             raise
     rows = sum(file.record_count for file in files)
     return statement_result(commit.made, f"table {name} created with {rows} rows", rows=rows, metrics=metrics)
+
+
+def _refuse_intervals(fields: Sequence[Field]) -> None:
+    for field in fields:
+        if holds_interval(field):
+            hint = "cast it in the query, to STRING for example; a continuous view can have intervals among its results"
+            raise UnsupportedType(f'column "{field.name}" has the type {field.type}, which a table can\'t hold', hint=hint)
 
 
 def define_table(

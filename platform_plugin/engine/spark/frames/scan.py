@@ -23,13 +23,15 @@ from pyspark.sql.connect.plan import SQL, SubqueryAlias
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from platform_plugin.algebra.types.blob_text import parse_blob
-from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.algebra.types.data_types import Field, Primitive, holds_interval, stored_field
+from platform_plugin.engine.spark.frames.intervals import read_interval_column
 from platform_plugin.engine.spark.frames.schema import has_spark_type, to_spark_schema
 from platform_plugin.engine.spark.session.literals import to_literal
 from platform_plugin.errors import StorageError, UnsupportedType
 from platform_plugin.lake.files.files import ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import read_file, read_positions
+from platform_plugin.lake.values.intervals import store_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +134,8 @@ def read_files(
 ) -> DataFrame:
     """The rows of files as they lie there, without looking into folders or at anything but these files."""
     hidden = places is not None
-    schema = t.StructType([_filled(part, field) for part, field in zip(to_spark_schema(fields).fields, fields, strict=True)])
+    stored = to_spark_schema(list(map(stored_field, fields))).fields
+    schema = t.StructType([_filled(part, field) for part, field in zip(stored, fields, strict=True)])
     if dated:
         schema = schema.add(t.StructField("_added", t.LongType(), metadata={"parquet.field.id": SNAPSHOT_ID}))
     if hidden:
@@ -268,8 +271,14 @@ def _read_delete_files(session: Session, lake: Lake, scan: TableScan, files: Seq
 
 def finish_rows(frame: DataFrame, fields: Sequence[Field], *, hidden: bool = False, also: Sequence[str] = ()) -> DataFrame:
     """The columns of the table in their order, in the form in which SQL sees them, and then hidden ones."""
-    columns = [_uuid_text(field).alias(field.name) if field.type == Primitive("uuid") else quoted_column(field.name) for field in fields]
-    return frame.select(*columns, *(HIDDEN if hidden else also))
+    return frame.select(*map(_shown, fields), *(HIDDEN if hidden else also))
+
+
+def _shown(field: Field) -> Any:
+    if field.type == Primitive("uuid"):
+        return _uuid_text(field).alias(field.name)
+    column = quoted_column(field.name)
+    return read_interval_column(column, field).alias(field.name) if holds_interval(field) else column
 
 
 def quoted_column(name: str) -> Any:
@@ -331,7 +340,8 @@ def _local_rows(
 
 
 def _of_arrow(session: Session, fields: Sequence[Field], local: _LocalFiles | None, *, hidden: bool) -> DataFrame:
-    schema = t.StructType([t.StructField(field.name, field.dataType) for field in to_spark_schema(fields).fields])
+    stored = to_spark_schema(list(map(stored_field, fields))).fields
+    schema = t.StructType([t.StructField(field.name, field.dataType) for field in stored])
     if hidden:
         schema = (
             schema.add(t.StructField(FILE, t.StringType()))
@@ -342,7 +352,8 @@ def _of_arrow(session: Session, fields: Sequence[Field], local: _LocalFiles | No
     if local is None:
         frame = session.spark.createDataFrame([], schema)
     else:
-        columns = [column.cast(pa.binary(16)) if isinstance(column.type, pa.UuidType) else column for column in local.rows.columns]
+        rows = store_intervals(local.rows, fields)
+        columns = [column.cast(pa.binary(16)) if isinstance(column.type, pa.UuidType) else column for column in rows.columns]
         if hidden:
             numbers = (pa.array(own, pa.int64()) for own in (local.positions, local.row_ids, local.places))
             columns += [pa.array(local.files, pa.string()), *numbers]

@@ -8,7 +8,7 @@ from uuid import UUID
 from pyspark.sql import types as t
 
 from platform_plugin.algebra.types.blob_text import parse_blob
-from platform_plugin.algebra.types.data_types import Decimal, Field, List, Map, Primitive, Struct
+from platform_plugin.algebra.types.data_types import INTERVAL_UNITS, Decimal, Field, IntervalType, List, Map, Primitive, Struct
 from platform_plugin.errors import UnsupportedType
 from platform_plugin.lake.values.defaults import evaluate_default, is_generated
 from platform_plugin.lake.values.types import MAPPINGS
@@ -56,6 +56,8 @@ def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
             return _PRIMITIVES[name]
         case Decimal(precision=precision, scale=scale):
             return t.DecimalType(precision, scale)
+        case IntervalType(first=first, last=last):
+            return _interval_type(first, last)
         case List(element=element):
             return t.ArrayType(to_spark_type(element.type, column=column), element.nullable)
         case Struct(fields=fields):
@@ -67,6 +69,12 @@ def to_spark_type(kind: DataType, *, column: str = "") -> t.DataType:
         f'column "{column}" has the type {kind}, which Spark can\'t hold',
         hint=f"leave the column out of the query, or read it {'through Arrow' if in_arrow else 'with DuckDB, as Arrow can not either'}",
     )
+
+
+def _interval_type(first: str, last: str) -> t.DataType:
+    units = next(units for units in INTERVAL_UNITS if first in units)
+    ends = units.index(first), units.index(last)
+    return t.YearMonthIntervalType(*ends) if units is INTERVAL_UNITS[0] else t.DayTimeIntervalType(*ends)
 
 
 def has_spark_type(kind: DataType) -> bool:
@@ -125,6 +133,9 @@ def from_spark_type(kind: t.DataType, *, column: str) -> DataType:
             return Primitive("varchar")
         case t.DecimalType():
             return Decimal(precision=kind.precision, scale=kind.scale)
+        case t.YearMonthIntervalType() | t.DayTimeIntervalType():
+            units = INTERVAL_UNITS[isinstance(kind, t.DayTimeIntervalType)]
+            return IntervalType(units[kind.startField], units[kind.endField])
         case t.ArrayType():
             return List(element=Field(name="element", type=from_spark_type(kind.elementType, column=column)))
         case t.MapType():

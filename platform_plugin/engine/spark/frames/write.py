@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
-from platform_plugin.algebra.types.data_types import Primitive
+from platform_plugin.algebra.types.data_types import Primitive, holds_interval
 from platform_plugin.engine.spark.frames.assignment import checked_column, truncate_times
 from platform_plugin.engine.spark.frames.scan import ROWID
 from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
@@ -145,7 +145,9 @@ def _with_ids(part: t.StructField) -> Any:
 
 
 def _beyond_spark(field: Field) -> bool:
-    return any(isinstance(part.type, Primitive) and part.type.name in NOT_WRITTEN_BY_SPARK for part in field.walk())
+    return holds_interval(field) or any(
+        isinstance(part.type, Primitive) and part.type.name in NOT_WRITTEN_BY_SPARK for part in field.walk()
+    )
 
 
 def _texts(fields: Sequence[Field]) -> t.StructType:

@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_plugin.errors import QueryFailed, UnsupportedType
+from platform_plugin.engine.spark.session.month_intervals import read_months, with_months
+from platform_plugin.errors import QueryFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,7 @@ class BatchSpool:
 
     def __init__(self, *, memory: int, folder: Path | None = None) -> None:
         self.schema: pa.Schema = pa.schema([])
+        self._sent: pa.Schema | None = None
         self._folder = folder
         self._room = memory
         self._batches: list[pa.RecordBatch] = []
@@ -30,11 +32,12 @@ class BatchSpool:
 
     def expect(self, schema: pa.Schema) -> None:
         """Set the schema of the batches."""
-        if self.schema is not schema:
-            _refuse_unreadable(schema)
-            self.schema = schema
+        if self._sent is not schema:
+            self._sent, self.schema = schema, with_months(schema)
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Take one more batch."""
+        batch = read_months(batch)
         self._room -= batch.nbytes
         if self._room >= 0:
             self._batches.append(batch)
@@ -68,16 +71,6 @@ class BatchSpool:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-
-def _refuse_unreadable(schema: pa.Schema) -> None:
-    """Refuse the one type that Spark sends and Arrow can't turn into Python values."""
-    for field in schema:
-        if field.type.id == pa.lib.Type_INTERVAL_MONTHS:
-            raise UnsupportedType(
-                f'column "{field.name}" is an interval of years and months, which has no value in Python',
-                hint=f"cast it in the query: CAST({field.name} AS STRING)",
-            )
 
 
 def _not_kept(error: OSError) -> QueryFailed:

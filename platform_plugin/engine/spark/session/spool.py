@@ -16,6 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.errors import PlatformError, StorageError
+from platform_plugin.lake.values.intervals import from_months
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -164,6 +165,8 @@ def _fitted(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(column))
     if pa.types.is_duration(kind) and pa.types.is_int64(column.type):
         return column.view(kind)
+    if kind == pa.month_day_nano_interval():
+        return from_months(column)
     if pa.types.is_struct(kind):
         # By name, since files have the parts of a VARIANT the other way round.
         found = [part.name for part in column.type]

@@ -6,10 +6,11 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from platform_plugin.engine.spark.server.attach import attach
-from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge, UnsupportedType
+from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge
 from tests.spark_fixture import SETTINGS
 
 pytestmark = pytest.mark.spark
@@ -48,10 +49,23 @@ def test_a_spooled_result_is_the_same_in_order_and_every_type(session):
     assert left(session) == []
 
 
-def test_intervals_of_months_are_refused_in_so_many_words(session):
-    with pytest.raises(UnsupportedType, match='column "i" is an interval') as caught:
-        session.arrow("SELECT INTERVAL '1-2' YEAR TO MONTH AS i", is_small=True)
-    assert "CAST" in caught.value.hint
+MONTHS = """SELECT if(id = 2, NULL, INTERVAL '14' MONTH * CAST(id AS INT)) AS i, array(INTERVAL '1' MONTH, NULL) AS l,
+    map('k', named_struct('m', INTERVAL '1-2' YEAR TO MONTH, 'n', id)) AS s, INTERVAL '1' DAY * id AS d
+  FROM range(0, 5, 1, 1) ORDER BY id"""
+
+
+def test_intervals_of_months_are_arrows_own(session):
+    direct = session.arrow(MONTHS).read_all()
+    assert direct.schema.field("i").type == pa.month_day_nano_interval()
+    assert [None if value is None else value.months for value in direct.column("i").to_pylist()] == [0, 14, None, 42, 56]
+    first = direct.slice(1, 1).to_pylist()[0]
+    assert [value and value.months for value in first["l"]] == [1, None]
+    assert first["s"][0][1]["m"].months == 14
+    assert first["d"] == timedelta(days=1)
+    session.task_bytes = 100
+    spooled = session.arrow(MONTHS)
+    assert not spooled.is_complete
+    assert spooled.read_all().equals(direct)
 
 
 def test_order_and_empty_tasks_survive_the_spool(session):
