@@ -66,7 +66,8 @@ scalar | setting | current_catalog current_database current_path current_schema 
 scalar | setting | input_file_block_start input_file_name session_user user version
 scalar | dice | monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
 scalar | refused | from_protobuf java_method reflect to_protobuf try_reflect
-scalar | window-column time-window | session_window window
+scalar | window-column time-window | window
+scalar | window-column time-window type:session | session_window
 scalar | time-window | window_time
 scalar | reads-time | to_timestamp_ltz to_timestamp_ntz try_to_date try_to_timestamp
 scalar | reads-time bounded | timestamp

@@ -12,6 +12,7 @@ from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
 from platform_plugin.algebra.plan.traversal import column_of, column_reference, columns_in, is_plan, map_columns_below, walk_expression
+from platform_plugin.algebra.sessions import SESSION_WINDOW, is_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -53,6 +54,13 @@ def _flat(values: Iterable[object]) -> Iterable[exp.Expr]:
         yield from (item for item in (value if isinstance(value, list) else [value]) if isinstance(item, exp.Expr))
 
 
+def _own_name(node: exp.Expr) -> str:
+    """The name that a key has without an alias, so that it is called alike in all views that group by it."""
+    if isinstance(node, exp.Anonymous):
+        return SESSION_WINDOW if is_session(node) else ""
+    return node.name if isinstance(node, (exp.Column, exp.Dot)) else ""
+
+
 @dataclass(slots=True, kw_only=True)
 class GroupedSelect:
     """The keys and the aggregate calls of one grouped SELECT, collected while its expressions are read; `alias` names its result."""
@@ -69,7 +77,7 @@ class GroupedSelect:
         for number, item in enumerate(self.keys):
             if item.value == value:
                 return number
-        name = unique_name(wanted or (value.node.name if isinstance(value.node, (exp.Column, exp.Dot)) else "") or "key", self.names)
+        name = unique_name(wanted or _own_name(value.node) or "key", self.names)
         self.keys.append(Item(value=value, name=name, type=self.type_of(value)))
         return len(self.keys) - 1
 

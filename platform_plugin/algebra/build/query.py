@@ -22,6 +22,7 @@ from platform_plugin.algebra.plan.nodes import (
     outputs,
 )
 from platform_plugin.algebra.plan.traversal import absorb_plans, walk_expression
+from platform_plugin.algebra.sessions import gap_text
 from platform_plugin.algebra.volatility import find_bracketless_call, volatile_name
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ class Builder:
             return exp.Anonymous(this=name)
         if isinstance(node, exp.Anonymous) and str(node.this) in UNIT_FIRST:
             self._keep_unit(node)
+        if (gap := gap_text(node)) is not None:
+            node.set("expressions", [node.expressions[0], exp.Literal(this=gap, is_string=False)])
         for key, child in list(node.args.items()):
             if isinstance(child, exp.Expr):
                 node.set(key, self._settle(child, known, scope, aliases, plans))

@@ -9,7 +9,7 @@ from sqlglot import exp
 from platform_plugin.algebra.functions import FUNCTIONS
 from platform_plugin.algebra.plan.nodes import Scalar, outputs
 from platform_plugin.algebra.plan.traversal import column_of
-from platform_plugin.algebra.types.data_types import DataType, Decimal, List, Primitive, Struct, list_of
+from platform_plugin.algebra.types.data_types import DataType, Decimal, IntervalType, List, Primitive, Struct, list_of, struct_of
 from platform_plugin.algebra.types.widening import (
     RANKS,
     WHOLE,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Column
 
 BOOLEAN, INT, LONG, DOUBLE, STRING = (Primitive(name) for name in ("boolean", "int32", "int64", "float64", "varchar"))
+_TIMES = (Primitive("date"), Primitive("timestamp"), Primitive("timestamptz"))
 _TRUTHS = (exp.Predicate, exp.Not, exp.And, exp.Or, exp.Boolean, exp.Exists, exp.In, exp.Between, exp.Is, exp.RegexpLike)
 _LEAST_SCALE = 6
 # The rules by which a type does not depend on the arguments.
@@ -59,7 +60,7 @@ def _type(node: exp.Expr, types: Mapping[Column, DataType | None], whole: Scalar
         return types.get(column) if column is not None else None
     if isinstance(node, (exp.Literal, exp.Cast)):
         found = node.meta.get("type")
-        return found if isinstance(found, (Primitive, Decimal, List, Struct)) else None
+        return found if isinstance(found, (Primitive, Decimal, IntervalType, List, Struct)) else None
     if isinstance(node, exp.Paren):
         return _type(node.this, types, whole)
     if isinstance(node, exp.Placeholder):
@@ -109,6 +110,8 @@ def _call(node: exp.Anonymous, types: Mapping[Column, DataType | None], whole: S
             return args[0] if args else None
         case "branches" if len(node.expressions) == 3:
             return common_type([_type(found, types, whole) for found in node.expressions[1:] if not isinstance(found, exp.Null)])
+        case "session" if args and args[0] in _TIMES[1:]:
+            return struct_of(start=args[0], end=args[0])
         case "rounded":
             return args[0] if args and isinstance(args[0], Primitive) else None
         case "list":
@@ -136,6 +139,8 @@ def aggregate_type(name: str, argument: DataType | None) -> DataType | None:
     match rule:
         case "sum":
             return sum_type(argument)
+        case "average" if isinstance(argument, IntervalType):
+            return IntervalType("YEAR", "MONTH") if argument.is_months else IntervalType("DAY", "SECOND")
         case "average" if isinstance(argument, Decimal):
             return bounded_decimal(argument.precision + 4, argument.scale + 4)
         case "average" | "quantile" if _number(argument):
@@ -149,6 +154,8 @@ def sum_type(argument: DataType | None) -> DataType | None:
         argument = to_spark_number(argument)
     if isinstance(argument, Decimal):
         return bounded_decimal(argument.precision + 10, argument.scale)
+    if isinstance(argument, IntervalType):
+        return argument
     if not _number(argument):
         return None
     return LONG if isinstance(argument, Primitive) and argument.name in WHOLE else DOUBLE
@@ -161,6 +168,8 @@ def _number(kind: DataType | None) -> bool:
 def _arithmetic(node: exp.Expr, a: DataType | None, b: DataType | None) -> DataType | None:
     if a is None or b is None:
         return None
+    if isinstance(node, exp.Sub) and a in _TIMES and b in _TIMES:
+        return IntervalType("DAY", "DAY") if a == b == _TIMES[0] else IntervalType("DAY", "SECOND")
     if isinstance(a, Primitive) and isinstance(b, Primitive):
         if a.name not in RANKS or b.name not in RANKS:
             return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import kernel_functions
+from platform_plugin.engine.arrow.group_keys import encode_rows, encode_values, group_key, is_grouped
+from platform_plugin.engine.arrow.sessions import find_sessions, session_place
 from platform_plugin.engine.arrow.values import (
     NotSupportedByArrow,
     describe_unsupported,
@@ -24,12 +25,9 @@ from platform_plugin.engine.arrow.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from platform_plugin.algebra.plan.nodes import Item
     from platform_plugin.engine.arrow.values import ArrowRows
 
-_GROUPED = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.bool_(), pa.date32())
 # Of decimals of more digits it depends on their values whether a sum holds them.
 _WIDEST_SUM = 28
 _LARGEST = 1 << 63
@@ -37,20 +35,6 @@ _LARGEST_DECIMAL = 10**38
 _BY = {"min_by": "min", "max_by": "max"}
 # Fewer rows are grouped faster than threads begin.
 _MANY = 50_000
-
-
-def is_grouped(kind: pa.DataType) -> bool:
-    """Whether values of a type are equal to Arrow exactly when they are equal to Spark."""
-    return kind in _GROUPED or pa.types.is_decimal(kind) or pa.types.is_timestamp(kind)
-
-
-def group_key(value: Any) -> Any:
-    """Values as Arrow may group by them: equal to it exactly when they are equal to Spark."""
-    if value.type == pa.float64():
-        return normalize_doubles(value)
-    if not is_grouped(value.type):
-        raise NotSupportedByArrow(f"GROUP BY of values of type {value.type}")
-    return value
 
 
 def aggregate_sets(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item], sets: Sequence[Sequence[int]]) -> pa.Table:
@@ -90,7 +74,14 @@ def _grouping(node: exp.Expr, keys: Sequence[Item], places: Sequence[int]) -> pa
 
 def aggregate(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item]) -> pa.Table:
     """One row for each group; without keys a single row, even of no input."""
-    grouped = [group_key(evaluate(key.value, rows)) for key in keys]
+    session = session_place(keys)
+    sessions = None if session is None else find_sessions(keys, session, rows)
+    if sessions is not None:
+        rows = sessions.rows
+    grouped = [
+        sessions.numbers if sessions is not None and place == session else group_key(evaluate(key.value, rows))
+        for place, key in enumerate(keys)
+    ]
     if not keys:
         grouped = [pa.repeat(pa.scalar(0, pa.int8()), max(rows.count, 1))]
     inputs: list[Any] = []
@@ -105,6 +96,8 @@ def aggregate(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item]) -> p
     found = [merged.column(f"{column}_{name}").combine_chunks() for column, name, _ in wanted]
     answers = [finish(found) for finish in finishes]
     heads = [merged.column(name) for name in names] if keys else []
+    if sessions is not None and session is not None:
+        heads[session] = sessions.bounds.take(heads[session].combine_chunks())
     return pa.table([*heads, *answers], names=[item.name for item in (*keys, *calls)])
 
 
@@ -148,6 +141,8 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
             raise NotSupportedByArrow(f"DISTINCT in {name}")
         return _distinct_sum(name, masked(evaluate_node(argument.expressions[0], rows)), put)
     value = masked(evaluate_node(argument, rows))
+    if pa.types.is_duration(value.type):
+        return _of_lengths(name, value, put)
     match name:
         case "count_if" if pa.types.is_boolean(value.type):
             place = put(pc.if_else(value, value, pa.scalar(None, pa.bool_())), kernel[0], valid)
@@ -175,22 +170,6 @@ def _together(values: Sequence[Any]) -> Any:
     return pc.if_else(known, pa.array(encode_rows(values, len(known))), pa.scalar(None, pa.int64()))
 
 
-def encode_rows(keys: Sequence[Any], count: int) -> NDArray[np.int64]:
-    """A number for each row, equal for rows whose keys are equal; NULL is equal to NULL."""
-    codes = np.zeros(count, dtype=np.int64)
-    for key in keys:
-        encoded = _encode(key)[0].to_numpy(zero_copy_only=False).astype(np.int64)
-        codes = np.unique(codes * (count + 1) + encoded, return_inverse=True)[1].astype(np.int64)
-    return codes
-
-
-def _encode(values: Any) -> tuple[Any, Any]:
-    """For each value its number among the different ones, of which NULL is one, and these."""
-    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-    encoded = pc.dictionary_encode(whole, null_encoding="encode")
-    return encoded.indices, encoded.dictionary
-
-
 def _by_another(
     node: exp.Anonymous, rows: ArrowRows, mask: Any, inputs: list[Any], wanted: list[tuple[str, str, Any]]
 ) -> Callable[[list[Any]], Any]:
@@ -201,7 +180,7 @@ def _by_another(
     by = sortable_values(by)
     by = normalize_doubles(by) if by.type == pa.float64() else by
     known = pc.is_valid(by) if mask is None else pc.and_(pc.is_valid(by), pc.fill_null(repeat_value(mask, rows.count), False))  # noqa: FBT003
-    places, values = _encode(value)
+    places, values = encode_values(value)
     ranks = pc.subtract(pc.rank(by, sort_keys="ascending", tiebreaker="dense").cast(pa.int64()), 1)
     size = max(len(values), 1)
     function = _BY[str(node.this)]
@@ -219,6 +198,15 @@ def _by_another(
         return values.take(first)
 
     return finish
+
+
+def _of_lengths(name: str, value: Any, put: Callable[..., int]) -> Callable[[list[Any]], Any]:
+    """An aggregate of lengths of time, which Arrow groups as whole numbers only."""
+    if name not in ("min", "max", "sum"):
+        raise NotSupportedByArrow(f"the aggregate {name} of lengths of time")
+    numbers = value.cast(pa.int64())
+    place = put(guard_sum(numbers) if name == "sum" else numbers, name, pc.ScalarAggregateOptions(min_count=1))
+    return lambda found: found[place].cast(pa.int64()).cast(value.type)
 
 
 def _distinct_sum(name: str, value: Any, put: Callable[..., int]) -> Callable[[list[Any]], Any]:

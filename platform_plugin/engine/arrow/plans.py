@@ -24,7 +24,8 @@ from platform_plugin.algebra.plan.nodes import (
     Window,
     outputs,
 )
-from platform_plugin.engine.arrow.calls import aggregate, aggregate_sets, group_key
+from platform_plugin.engine.arrow.calls import aggregate, aggregate_sets
+from platform_plugin.engine.arrow.group_keys import group_key
 from platform_plugin.engine.arrow.joins import join_rows
 from platform_plugin.engine.arrow.sets import combine_sets
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate, evaluate_node, sortable_values

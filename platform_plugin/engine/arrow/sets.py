@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from platform_plugin.engine.arrow.calls import group_key
+from platform_plugin.engine.arrow.group_keys import group_key
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import SetKind

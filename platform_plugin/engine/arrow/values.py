@@ -183,6 +183,10 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
             return _cast(evaluate_node(node.this, rows), node.to.sql("spark").upper())
         case exp.Case() if node.this is None:
             return _case(node, rows)
+        case exp.Dot():
+            return _part(evaluate_node(node.this, rows), node.name)
+        case exp.Anonymous() if str(node.this) == "named_struct":
+            return _struct(node, rows)
         case exp.Anonymous() if str(node.this) == "coalesce":
             return pc.coalesce(*widen_values([evaluate_node(item, rows) for item in node.expressions]))
         case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
@@ -201,6 +205,25 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
     if type(node) in CHECKED:
         return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     raise NotSupportedByArrow(describe_unsupported(node), operator=node.key)
+
+
+def _part(value: Any, name: str) -> Any:
+    """A part of structs, by its name in any case; NULL where the struct is."""
+    if isinstance(value, pa.Scalar) or not pa.types.is_struct(value.type):
+        raise NotSupportedByArrow(f"a part of values of type {value.type}")
+    places = [place for place, part in enumerate(value.type) if part.name.lower() == name.lower()]
+    if len(places) != 1:
+        raise NotSupportedByArrow("a part that a struct does not have once")
+    return pc.struct_field(value, places)
+
+
+def _struct(node: exp.Anonymous, rows: ArrowRows) -> Any:
+    names = [evaluate_node(name, rows) for name in node.expressions[::2]]
+    values = [repeat_value(evaluate_node(value, rows), rows.count) for value in node.expressions[1::2]]
+    if len(names) != len(values) or not all(isinstance(name, pa.StringScalar) for name in names):
+        raise NotSupportedByArrow("a struct whose names are no texts")
+    plain = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
+    return pa.StructArray.from_arrays(plain, names=[name.as_py() for name in names])
 
 
 def _sub_query(node: exp.Expr, rows: ArrowRows) -> pa.Table:
@@ -236,6 +259,9 @@ def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
     if any(map(pa.types.is_decimal, kinds)) and pa.float64() not in kinds:
         one, other = operand_decimal(node.this, left), operand_decimal(node.expression, right)
         return _known(None if one is None or other is None else calculate_decimals(type(node), one, other))
+    if isinstance(node, exp.Sub) and kinds[0] == kinds[1] and (pa.types.is_timestamp(kinds[0]) or kinds[0] == pa.date32()):
+        # Sessions are in UTC, where the difference of two times is that of the moments.
+        return pc.subtract_checked(left, right).cast(pa.duration("us"))
     left, right = map(_number, widen_values([left, right]))
     return CHECKED[type(node)](left, right)
 
@@ -312,7 +338,7 @@ def _exact(left: Any, right: Any) -> tuple[Any, Any]:
 
 def sortable_values(found: Any) -> Any:
     """Values that both engines order alike: NaN, the largest number to Spark and unordered to Arrow, is refused."""
-    if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type):
+    if pa.types.is_decimal(found.type) or pa.types.is_timestamp(found.type) or pa.types.is_duration(found.type):
         return found
     if found.type not in _COMPARED:
         raise NotSupportedByArrow(f"an order of values of type {found.type}")

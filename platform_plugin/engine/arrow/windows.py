@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
-from platform_plugin.engine.arrow.calls import aggregate, encode_rows, group_key, guard_sum
+from platform_plugin.engine.arrow.calls import aggregate, guard_sum
+from platform_plugin.engine.arrow.group_keys import encode_rows, group_key
 from platform_plugin.engine.arrow.values import (
     ArrowRows,
     NotSupportedByArrow,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
+from platform_plugin.algebra.sessions import SESSION_WINDOW, gap_text
 from platform_plugin.algebra.types.data_types import quote_identifier
 from platform_plugin.language.query.references import Reference, TimeTravel
 from platform_plugin.language.query.refusals import (
@@ -16,7 +17,7 @@ from platform_plugin.language.query.refusals import (
     refuse_table_function,
     refuse_tokens,
 )
-from platform_plugin.language.query.rendering import Edit
+from platform_plugin.language.query.rendering import ALWAYS, Edit
 from platform_plugin.language.query.scopes import Node, QueryScope, find_scope
 from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.places import syntax_error
@@ -93,7 +94,18 @@ class _Analysis:
         self._check_functions()
         self._check_twins([(reference, select) for reference, (_, _, select) in zip(references, tables, strict=True)])
         self._shorten_qualifiers((*targets, *references))
+        self._write_gaps()
         return Analysis((*targets, *references), tuple(self.edits), self.parsed)
+
+    def _write_gaps(self) -> None:
+        """Gaps of sessions that are written as INTERVAL, as the texts that Spark takes."""
+        if SESSION_WINDOW not in self.tokens.source.lower():
+            return
+        for call in self.parsed.tree.find_all(exp.Anonymous):
+            gap = gap_text(call)
+            if gap is not None:
+                start, end = call.expressions[1].meta["at"]
+                self.edits.append(Edit(start=start, end=end, index=ALWAYS, text=gap))
 
     def _target(self) -> Reference:
         name, alias = self.target or (WrittenName(parts=(_TARGET,)), None)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+ALWAYS = -2
+"""The index of edits that are made whatever becomes of the references."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """A stretch of the source that is replaced when reference `index` is: by the temporary view's name, if `view`, and by `text`."""
@@ -57,9 +61,9 @@ def render_edits(span: Span, edits: Iterable[Edit], names: Mapping[int, str | tu
     pieces: list[str] = []
     rendered_at, source_at, moves = [0], [span.start], [True]
     length, position = 0, span.start
-    for edit in sorted((edit for edit in edits if edit.index in names), key=lambda edit: (edit.start, edit.end)):
+    for edit in sorted((edit for edit in edits if edit.index in names or edit.index == ALWAYS), key=lambda edit: (edit.start, edit.end)):
         kept = span.source[position : edit.start]
-        name = names[edit.index]
+        name = names.get(edit.index, "")
         parts = (name,) if isinstance(name, str) else name
         written = (".".join(quote_identifier(part) for part in parts) if edit.view else "") + edit.text
         pieces += [kept, written]

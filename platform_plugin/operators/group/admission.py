@@ -28,6 +28,7 @@ from platform_plugin.algebra.plan.nodes import (
     walk,
 )
 from platform_plugin.algebra.plan.traversal import walk_expression
+from platform_plugin.algebra.sessions import SESSION_WINDOW, is_session
 from platform_plugin.algebra.volatility import volatile_name
 from platform_plugin.errors import RefusedView
 from platform_plugin.language.text.places import Span, locate_offset
@@ -44,7 +45,7 @@ from platform_plugin.operators.group.rewrites import (
 )
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan.nodes import Node, Place, Query, Scalar
+    from platform_plugin.algebra.plan.nodes import Item, Node, Place, Query, Scalar
 
 RULES = {
     "R1": "a stream is grouped before anything that would have to keep its rows",
@@ -225,14 +226,9 @@ def _refuse_side(node: Join, scan: Scan, other: Node, refuse: Refuser, *, groupe
 def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
     for value in scalars(node):
         for call in walk_expression(value.node):
-            if isinstance(call, exp.Anonymous) and str(call.this) == "session_window":
-                raise refuse(
-                    "R2",
-                    "session_window",
-                    "sessions of different ranges of a stream would have to be joined",
-                    _place(call, value),
-                    advise_sessions(call, stream),
-                )
+            if isinstance(call, exp.Anonymous) and is_session(call):
+                message = f'session_window looks at rows of stream "{stream}" before they are grouped by it'
+                raise refuse("R2", SESSION_WINDOW, message, _place(call, value), advise_sessions(call))
             name = volatile_name(call)
             if name is not None:
                 raise refuse(
@@ -242,6 +238,14 @@ def _check_settled(node: Node, stream: str, refuse: Refuser) -> None:
                     _place(call, value),
                     advise_call_above(name, value),
                 )
+
+
+def refuse_session_sets(node: Aggregate, session: Item, refuse: Refuser) -> None:
+    """Refuse sessions of several groupings at once, which are different ones for each of them."""
+    if node.sets is not None:
+        call = session.value.node
+        hint = "write a query with GROUP BY for each set, and UNION ALL between them"
+        raise refuse("R2", SESSION_WINDOW, "session_window in GROUPING SETS", _place(call, session.value), hint)
 
 
 def _place(call: exp.Expr, value: Scalar) -> Place | None:

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.algebra.plan.names import output_name
-from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, Primitive, Struct, list_of
+from platform_plugin.algebra.types.data_types import DataType, Decimal, Field, IntervalType, Primitive, Struct, list_of
 from platform_plugin.algebra.types.infer import DOUBLE, LONG, STRING, sum_type
 from platform_plugin.algebra.types.widening import to_spark_number
 from platform_plugin.distribution import page
@@ -110,6 +110,10 @@ def _avg(call: Call, kind: DataType | None, row_id: Callable[[], exp.Expr]) -> S
     found = to_spark_number(require_type(call, kind))
     if isinstance(found, Decimal):
         return _decimal_avg(call, found)
+    if isinstance(found, IntervalType):
+        # As Spark does it: the quotient is rounded to a microsecond or a month.
+        parts = (_sum_part(call, found), value_count(call))
+        return Splitting(parts=parts, answer=lambda columns: parse_expression("CASE WHEN _1 > 0 THEN _0 / _1 END", *columns))
     if found == LONG:
         call = call.of(cast(call.args[0], "DOUBLE"))
         found = DOUBLE

@@ -11,11 +11,14 @@ from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import call_in
 from platform_plugin.algebra.plan.names import output_name
+from platform_plugin.algebra.plan.nodes import Scalar
 from platform_plugin.algebra.plan.traversal import map_nodes, walk_expression
 from platform_plugin.operators.group.body import read_body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from platform_plugin.algebra.plan.nodes import Item
 
 _HOLE = re.compile(r"_\d+")
 
@@ -138,3 +141,17 @@ def read_call(node: exp.Expr) -> Call:
         condition=condition,
         order=order,
     )
+
+
+def put_condition_into_values(item: Item, values: Sequence[exp.Expr]) -> Item:
+    """A call with FILTER as one over values that are NULL where the condition is not true.
+
+    Every row of a session counts for where the session begins and ends, so that no state may leave rows out.
+    """
+    condition = read_call(item.value.node).condition
+    if condition is None:
+        return item
+    inner = item.value.node.this
+    first = values[0]
+    chosen = parse_expression("CASE WHEN _0 THEN _1 END", condition, first)
+    return replace(item, value=Scalar(map_nodes(inner, lambda node: chosen if node == first else None)))

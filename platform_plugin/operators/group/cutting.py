@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlglot import exp
 
@@ -41,11 +41,19 @@ from platform_plugin.algebra.plan.traversal import (
     number_aliases,
     walk_expression,
 )
+from platform_plugin.algebra.sessions import find_session
 from platform_plugin.algebra.types.infer import type_of
-from platform_plugin.operators.group.admission import check_below, find_ungrouped_streams, is_volatile, name_of, refuse_loose
+from platform_plugin.operators.group.admission import (
+    check_below,
+    find_ungrouped_streams,
+    is_volatile,
+    name_of,
+    refuse_loose,
+    refuse_session_sets,
+)
 from platform_plugin.operators.group.aggregates import split_call
 from platform_plugin.operators.group.branches import Statics, add_row_id, split_branches
-from platform_plugin.operators.group.calls import read_call
+from platform_plugin.operators.group.calls import put_condition_into_values, read_call
 from platform_plugin.operators.group.conditions import set_clocks_apart, uncorrelate
 from platform_plugin.operators.group.lookups import arrange_joins
 from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
@@ -160,7 +168,7 @@ class _Cutter:
         asked = node
         node, clocks = set_clocks_apart(node)
         check_below(node.source, grouping, self.refuse)
-        self._refuse_volatile(node)
+        self._check_values(node)
         node, correlated = uncorrelate(node)
         apart = clocks + correlated
         if clocks.conditions:
@@ -177,13 +185,11 @@ class _Cutter:
             if call is not None and str(call.this) in ("grouping", "grouping_id"):
                 self._keep_grouping(item, node, main, answers)
                 continue
-            read = read_call(item.value.node)
             found = self._split(item, source)
             if isinstance(found, Splitting):
                 main.add_call(item, found, answers)
             else:
-                self._by_value(by_value, item, found, read.condition, node)
-                self.notes.append(_told(read.name, found))
+                self._by_value(by_value, item, found, node)
         whole_groups = bool(by_value) and not main.stored and not main.passed and not asked.keys
         if not node.keys and not main.stored and not by_value:
             main.add_rows()
@@ -209,9 +215,13 @@ class _Cutter:
         main.passed.append(item)
         answers[item.name] = lambda alias: column_reference(alias, item.name).node
 
-    def _by_value(
-        self, found: list[tuple[Store, list[tuple[Item, Any]]]], item: Item, split: ValueKeys, condition: exp.Expr | None, node: Aggregate
-    ) -> None:
+    def _by_value(self, found: list[tuple[Store, list[tuple[Item, Any]]]], item: Item, split: ValueKeys, node: Aggregate) -> None:
+        if find_session(node.keys) is not None:
+            item = put_condition_into_values(item, split.values)
+            split = cast("ValueKeys", self._split(item, node.source))
+        call = read_call(item.value.node)
+        condition = call.condition
+        self.notes.append(_told(call.name, split))
         for store, items in found:
             if store.values == split.values and store.condition == condition:
                 items.append((item, split))
@@ -269,7 +279,7 @@ class _Cutter:
                 return state
         name = f"state_{len(self.states) + 1}"
         keys, partials = (tuple(Output(name=item.name, type=item.type) for item in items) for items in (store.keys, store.stored))
-        self.states.append(State(name=name, keys=keys, partials=partials, merge=store.merge(keys)))
+        self.states.append(State(name=name, keys=keys, partials=partials, merge=store.merge()))
         self.shapes.append(shape)
         for part in parts:
             if not find_ungrouped_streams(part.source):
@@ -281,8 +291,14 @@ class _Cutter:
             self.streams.append(StreamPart(name=f"stream_{number}", state=name, stream=".".join(stream.relation), query=query))
         return self.states[-1]
 
-    def _refuse_volatile(self, node: Aggregate) -> None:
-        check_below(Project(source=Filter(source=_NOTHING, condition=Scalar(exp.true())), items=(*node.keys, *node.calls)), "", self.refuse)
+    def _check_values(self, node: Aggregate) -> None:
+        """Refuse keys and aggregates that are not settled when a row arrives; a session window, only as a key."""
+        session = find_session(node.keys)
+        items = [key for key in (*node.keys, *node.calls) if key is not session]
+        if session is not None:
+            refuse_session_sets(node, session, self.refuse)
+            items += [replace(session, value=Scalar(part)) for part in session.value.node.args["expressions"]]
+        check_below(Project(source=Filter(source=_NOTHING, condition=Scalar(exp.true())), items=tuple(items)), "", self.refuse)
 
     def _refuse_outer(self, node: Aggregate) -> None:
         own = aliases_in(node)

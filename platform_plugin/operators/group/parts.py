@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.nodes import Output, outputs, scans
+from platform_plugin.algebra.plan.nodes import Aggregate, Output, outputs, scans, walk
 from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.algebra.plan.render import render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from platform_plugin.algebra.plan.nodes import Query
+    from platform_plugin.algebra.plan.nodes import Item, Query
 
     Names = Mapping[str, str | tuple[str, ...]]
 
@@ -79,6 +79,12 @@ class State:
     def columns(self) -> tuple[Output, ...]:
         """Keys, then partials, with their types where known; Spark's analysis of a stream part's SQL tells the others."""
         return (*self.keys, *self.partials)
+
+    @property
+    def merges(self) -> tuple[Item, ...]:
+        """The aggregate that merges each partial aggregate, in their order."""
+        grouping = next(found for found in walk(self.merge) if isinstance(found, Aggregate))
+        return grouping.calls[: len(self.partials)]
 
     def merge_sql(self, rows: str | tuple[str, ...] = ROWS, *, pretty: bool = False) -> str:
         """The SQL that merges the rows of the relation `rows`, which are rows of this state, to one for each group."""

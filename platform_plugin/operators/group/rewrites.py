@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import CLOCKS, DICE
+from platform_plugin.algebra.plan.names import output_name
 from platform_plugin.algebra.plan.nodes import Scan, scalars, scans
 from platform_plugin.algebra.plan.traversal import columns_in, is_plan, walk_expression
 
@@ -129,17 +130,10 @@ def advise_call_above(name: str, value: Scalar) -> str:
     return above
 
 
-def advise_sessions(call: exp.Anonymous, stream: str) -> str:
-    """The hint for session windows, which can be found above a grouping by time."""
-    at = call.expressions[0].name if call.expressions and isinstance(call.expressions[0], exp.Column) else "at"
-    gap = call.expressions[1].sql("spark") if len(call.expressions) > 1 and isinstance(call.expressions[1], exp.Literal) else "'…'"
-    return (
-        f"find the sessions above a grouping by time: SELECT struct(min({at}) AS start, max({at}) + INTERVAL {gap} AS end) AS "
-        f"session_window, sum(n) AS n FROM (SELECT *, count_if(is_first) OVER (ORDER BY {at}) AS session FROM (SELECT {at}, n, "
-        f"coalesce({at} > lag({at}) OVER (ORDER BY {at}) + INTERVAL {gap}, true) AS is_first FROM "
-        f"(SELECT {at}, count(*) AS n FROM {stream} WHERE {at} IS NOT NULL GROUP BY {at}))) GROUP BY session; "
-        "with other keys, group by them too, and write OVER (PARTITION BY … ORDER BY …)"
-    )
+def advise_sessions(call: exp.Anonymous) -> str:
+    """The hint for a session window that is not a key of its own."""
+    written = output_name(call)
+    return f"write GROUP BY {written} where it is computed: SELECT {written} AS w, … FROM … GROUP BY {written}, …"
 
 
 def advise_grouped_rows(name: str, column: str) -> str:

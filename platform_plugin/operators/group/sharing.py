@@ -306,12 +306,10 @@ def _number(keys: list[Item], item: Item) -> int:
 def _add_calls(part: ComparablePart, condition: exp.Expr | None, calls: list[Item], merges: list[Item]) -> list[tuple[str, str]]:
     """The stored columns of a part among those of all, each different one once, and how each merges."""
     values = [item.value.node if condition is None else _filtered(item.value.node, condition) for item in part.calls]
-    merge = part.state.merge
-    assert isinstance(merge, Aggregate)  # noqa: S101  every merge is one
     names: dict[str, str] = {}
     known = {(call.value, _shape(merged, call.name)): call.name for call, merged in zip(calls, merges, strict=True)}
     added: list[tuple[Item, Item, str]] = []
-    for item, value, merged in zip(part.calls, values, merge.calls, strict=True):
+    for item, value, merged in zip(part.calls, values, part.state.merges, strict=True):
         same = known.get((Scalar(value), _shape(merged, item.name)))
         names[item.name] = same or f"p{len(calls) + len(added) + 1}"
         if same is None:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Generate, Item, Join, Output, Project, Scalar, Scan
 from platform_plugin.algebra.plan.traversal import column_reference, map_columns, map_nodes, walk_expression
+from platform_plugin.algebra.sessions import bound_sessions, stored_keys
 from platform_plugin.algebra.types.infer import LONG
 from platform_plugin.operators.group.calls import call_expression, parse_expression
 from platform_plugin.operators.group.parts import ROWS
@@ -69,15 +70,11 @@ class Store:
                 return stored.name
         return None
 
-    def merge(self, keys: tuple[Output, ...]) -> Aggregate:
+    def merge(self) -> Query:
         """The query that merges all rows of a group to one."""
-        fields = (*keys, *(Output(name=item.name, type=item.type) for item in self.stored))
+        fields = tuple(Output(name=item.name, type=item.type) for item in (*self.keys, *self.stored))
         source = Scan(relation=(ROWS,), kind="state", alias=ROWS, fields=fields)
-        return Aggregate(
-            source=source,
-            keys=tuple(Item(value=column_reference(ROWS, key.name), name=key.name, type=key.type) for key in keys),
-            calls=tuple(self.merges),
-        )
+        return bound_sessions(Aggregate(source=source, keys=stored_keys(self.keys, ROWS), calls=tuple(self.merges)), "joined")
 
 
 def _filled(value: Scalar, names: dict[str, str]) -> Scalar:
@@ -141,14 +138,14 @@ def _main(node: Aggregate, state: State, store: Store, aliases: Aliases, apart: 
     if node.sets is None and not apart.conditions:
         return scan, alias
     # Finer groups are stored than are asked for, so that each of these merges them once more.
-    keys = tuple(Item(value=column_reference(alias, key.name), name=key.name, type=key.type) for key in node.keys)
+    keys = stored_keys(node.keys, alias)
     merges = [replace(item, value=map_columns(item.value, lambda column: column_reference(alias, column.name))) for item in store.merges]
     passed = [replace(item, value=_on_keys(item.value, node, alias)) for item in store.passed]
     if with_set and node.sets is not None:
         passed.append(Item(value=Scalar(call_expression("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
     query = Aggregate(source=apart.over(scan, alias), keys=keys, calls=(*merges, *passed), sets=node.sets)
     outer = aliases.take("sets")
-    return Derived(query=query, alias=outer), outer
+    return Derived(query=bound_sessions(query, aliases.take("joined")), alias=outer), outer
 
 
 def _on_keys(value: Scalar, node: Aggregate, alias: str) -> Scalar:
@@ -162,7 +159,7 @@ def _on_keys(value: Scalar, node: Aggregate, alias: str) -> Scalar:
 
 def _valued(
     node: Aggregate, state: State, items: list[tuple[Item, ValueKeys]], aliases: Aliases, apart: GroupConditions, *, with_set: bool
-) -> Aggregate:
+) -> Query:
     alias = aliases.take(state.name)
     source: Source = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
     number = column_reference(alias, state.partials[0].name).node
@@ -170,8 +167,9 @@ def _valued(
     if items[0][1].expand:
         call = Scalar(parse_expression("explode(array_repeat(0, CAST(_0 AS INT)))", number))
         source = Generate(source=source, call=call, alias=aliases.take("each"), names=("row",))
-    keys = tuple(Item(value=column_reference(alias, key.name), name=key.name, type=key.type) for key in node.keys)
+    keys = stored_keys(node.keys, alias)
     calls = [replace(item, value=Scalar(split.answer(values, number))) for item, split in items]
     if with_set and node.sets is not None:
         calls.append(Item(value=Scalar(call_expression("grouping_id", *(key.value.node for key in keys))), name=_GROUPING, type=LONG))
-    return Aggregate(source=apart.over(source, alias), keys=keys, calls=tuple(calls), sets=node.sets)
+    query = Aggregate(source=apart.over(source, alias), keys=keys, calls=tuple(calls), sets=node.sets)
+    return bound_sessions(query, aliases.take("joined"))

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
-from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
+from platform_plugin.algebra.types.data_types import Field, IntervalType, Struct, is_same_in_spark
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.errors import QueryFailed, RefusedView
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from platform_plugin.algebra.plan.nodes import Output
+    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import SplitPlan
@@ -93,10 +94,16 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
     return PartColumns(fields=fields, rows=rows)
 
 
+def _is_certain(kind: DataType) -> bool:
+    if isinstance(kind, Struct):
+        return all(_is_certain(part.type) for part in kind.fields)
+    return isinstance(kind, IntervalType) or is_same_in_spark(kind)
+
+
 def _certain_fields(columns: Sequence[Output]) -> tuple[Field, ...]:
     fields = []
     for column in columns:
-        if column.type is None or not is_same_in_spark(column.type):
+        if column.type is None or not _is_certain(column.type):
             raise NotSupportedByArrow(f"the type of {column.name}")
         fields.append(Field(name=column.name, type=column.type))
     return tuple(fields)

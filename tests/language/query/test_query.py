@@ -257,3 +257,19 @@ def test_a_text_is_tokenised_and_parsed_once(monkeypatch):
 def test_a_new_value_may_be_a_single_literal(text):
     found = analyse_expression(text, WrittenName(parts=("t",)))
     assert found.render({}).text == text
+
+
+@pytest.mark.parametrize(
+    ("gap", "written"),
+    [
+        ("INTERVAL 5 MINUTES", "'5 MINUTES'"),
+        ("interval '5' minute", "'5 minute'"),
+        ("INTERVAL '1 hour 5 minutes'", "'1 hour 5 minutes'"),
+        ("'5 minutes'", "'5 minutes'"),
+        ("INTERVAL '1:30' MINUTE TO SECOND", "INTERVAL '1:30' MINUTE TO SECOND"),
+    ],
+)
+def test_the_gap_of_a_session_is_written_as_spark_takes_it(gap, written):
+    query = analyse_query(f"SELECT x, INTERVAL 5 MINUTES AS i FROM t GROUP BY Session_Window(at, {gap}), x -- session_window")
+    text = query.render({query.relations[0]: "v"}).text
+    assert text == f"SELECT x, INTERVAL 5 MINUTES AS i FROM `v` AS `t` GROUP BY Session_Window(at, {written}), x"

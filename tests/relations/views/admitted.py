@@ -62,6 +62,17 @@ ADMITTED = {
     "the column of a window as a whole": "SELECT CAST(window AS STRING) AS w, sum(score) AS s FROM posts GROUP BY uid, window(at, '1 hour', '20 minutes')",
     "tumbling windows": "SELECT window(at, '30 minutes').start AS s, count(*) AS n FROM posts GROUP BY window(at, '30 minutes')",
     "sliding windows": "SELECT `window`(at, '1 hour', '30 minutes').end AS e, count(*) AS n FROM posts GROUP BY `window`(at, '1 hour', '30 minutes')",
+    "sessions": """SELECT uid, session_window.start AS s, session_window.end AS e, count(*) AS n, avg(amount) AS a
+        FROM posts GROUP BY session_window(at, '1 hour'), uid""",
+    "sessions of all rows": "SELECT session_window(at, '30 minutes').end AS e, max(score) AS hi FROM posts GROUP BY session_window(at, '30 minutes')",
+    "sessions with gaps of their own": """SELECT session_window.start AS s, count(*) AS n FROM posts
+        GROUP BY session_window(at, CASE WHEN score > 3 THEN '3 hours' ELSE '20 minutes' END)""",
+    "values of sessions": """SELECT uid, session_window.start AS s, count(DISTINCT content) FILTER (WHERE score > 3) AS d, median(score) AS m, first(content) AS f
+        FROM posts GROUP BY uid, session_window(at, '1 hour')""",
+    "sessions counted": "SELECT uid, count(*) AS sessions FROM (SELECT uid FROM posts GROUP BY uid, session_window(at, '1 hour')) GROUP BY uid",
+    "lengths of time": "SELECT uid, max(at) - min(at) AS stay, max(CAST(at AS DATE)) - min(CAST(at AS DATE)) AS days, max(at) - min(at) > INTERVAL 1 DAY AS long FROM posts GROUP BY uid",
+    "sums of lengths of time": """SELECT content, sum(at - TIMESTAMP_NTZ '2026-01-01 00:00:00') AS t, avg(at - TIMESTAMP_NTZ '2026-01-01 00:00:00') AS a,
+        max(INTERVAL '1' HOUR * score) AS hi, count(DISTINCT at - TIMESTAMP_NTZ '2026-01-01 00:00:00') AS d FROM posts GROUP BY content""",
     "names of all kinds": "SELECT p.uid AS `größe`, count(*) AS `a b`, max(P.SCORE) AS Mixed FROM posts AS p GROUP BY p.uid",
     "list with a generator": "SELECT u.region, t.tag, count(*) AS n FROM users u, posts p LATERAL VIEW explode(p.tags) t AS tag WHERE u.id = p.uid AND tag <> 'z' GROUP BY u.region, t.tag",
     "where": "SELECT uid, sum(score) AS s FROM posts WHERE score > 3 AND content LIKE 'a%' OR uid IS NULL GROUP BY uid",

@@ -72,9 +72,9 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A definition of a view: `result` is `continuous`, `plain`, the rule that refuses it, `text` or `type`, with the words of the reason.
+    """A definition of a view: `result` is `continuous`, `plain`, the rule that refuses it, or `text`, with the words of the reason.
 
-    `text` stands for words that a plan can't hold, `type` for a column that a lake can't hold, which shows when the view is created.
+    `text` stands for words that a plan can't hold.
     """
 
     topic: str
@@ -314,14 +314,10 @@ DEFINITIONS: list[Definition] = [
         _view(
             "session windows by key",
             "SELECT user_id, session_window.start AS starts, session_window.end AS ends, count(*) AS n FROM clicks GROUP BY user_id, session_window(at, '10 minutes')",
-            "R2",
-            "sessions of different ranges of a stream would have to be joined",
         ),
         _view(
             "session windows of the whole stream",
             "SELECT session_window(at, '3 minutes').start AS starts, count(*) AS n, max(ms) AS slowest FROM clicks GROUP BY session_window(at, '3 minutes')",
-            "R2",
-            "sessions of different ranges of a stream would have to be joined",
         ),
         _view(
             "the last hour, by the clock",
@@ -346,8 +342,6 @@ DEFINITIONS: list[Definition] = [
         _view(
             "the time between first and last",
             "SELECT user_id, max(at) - min(at) AS stay FROM clicks GROUP BY user_id",
-            "type",
-            'column "stay" has the Spark type interval day to second, which a lake can\'t hold',
         ),
         _view(
             "the time between, in seconds",
@@ -710,8 +704,6 @@ DEFINITIONS: list[Definition] = [
         _view(
             "q11 sessions of a user",
             "SELECT bidder, count(*) AS n, session_window.start AS starts, session_window.end AS ends FROM bid GROUP BY bidder, session_window(date_time, '10 seconds')",
-            "R2",
-            "sessions of different ranges of a stream would have to be joined",
         ),
         _view(
             "q12 windows by arrival",

@@ -85,10 +85,16 @@ REFUSED = {
     "some rows": ("SELECT count(*) AS n FROM (SELECT uid FROM posts LIMIT 5)", "R7", "5", "after the GROUP BY"),
     "clock in a key": ("SELECT current_date() AS d, count(*) AS n FROM posts GROUP BY current_date()", "H1", "current_date", "WHERE n > 0"),
     "sessions": (
-        "SELECT session_window(at, '5 minutes') AS w, count(*) AS n FROM posts GROUP BY session_window(at, '5 minutes')",
+        "SELECT w, count(*) AS n FROM (SELECT session_window(at, '5 minutes') AS w FROM posts) GROUP BY w",
         "R2",
         "session_window",
-        "coalesce(at > lag(at) OVER (ORDER BY at) + INTERVAL '5 minutes', true)",
+        "SELECT session_window(at, '5 minutes') AS w, … FROM … GROUP BY session_window(at, '5 minutes')",
+    ),
+    "sessions of several groupings": (
+        "SELECT uid, count(*) AS n FROM posts GROUP BY ROLLUP (uid, session_window(at, '5 minutes'))",
+        "R2",
+        "session_window",
+        "UNION ALL",
     ),
     "chance": ("SELECT count(*) AS n FROM posts WHERE rand() < 0.5", "H1", "rand", "above the GROUP BY"),
     "chance in an aggregate": ("SELECT sum(score * rand()) AS n FROM posts", "H1", "rand", "above the GROUP BY"),
@@ -226,11 +232,10 @@ INSTEAD = {
         "SELECT uid, sum(datediff(current_date(), CAST(at AS DATE)) * score * n) AS s "
         "FROM (SELECT uid, at, score, count(*) AS n FROM posts GROUP BY uid, at, score) GROUP BY uid"
     ),
-    "sessions": (
-        "SELECT struct(min(at) AS start, max(at) + INTERVAL '5 minutes' AS end) AS session_window, sum(n) AS n FROM "
-        "(SELECT *, count_if(is_first) OVER (ORDER BY at) AS session FROM "
-        "(SELECT at, n, coalesce(at > lag(at) OVER (ORDER BY at) + INTERVAL '5 minutes', true) AS is_first FROM "
-        "(SELECT at, count(*) AS n FROM posts WHERE at IS NOT NULL GROUP BY at))) GROUP BY session"
+    "sessions": "SELECT session_window(at, '5 minutes') AS w, count(*) AS n FROM posts GROUP BY session_window(at, '5 minutes')",
+    "sessions of several groupings": (
+        "SELECT uid, count(*) AS n FROM posts GROUP BY uid, session_window(at, '5 minutes') UNION ALL "
+        "SELECT uid, count(*) AS n FROM posts GROUP BY uid UNION ALL SELECT CAST(NULL AS INT) AS uid, count(*) AS n FROM posts"
     ),
     "chance": f"SELECT {COUNT} FROM {GROUPS} WHERE rand() < 0.5",
     "chance in an aggregate": "SELECT s * rand() AS n FROM (SELECT sum(score) AS s FROM posts)",

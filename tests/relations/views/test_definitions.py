@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
-from platform_plugin.errors import InvalidStatement, UnsupportedType
+from platform_plugin.errors import InvalidStatement
 from platform_plugin.lake.values.types import to_arrow
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.operators.group.split import plan_split
@@ -81,8 +81,7 @@ def judge(definition: Definition) -> tuple[str, str, str]:
         if getattr(refused, "is_plain", False):
             return "plain", "", ""
         return getattr(refused, "rule", "") or "text", refused.message, refused.hint or ""
-    # The plan knows the rows of every type; a lake does not hold all of them.
-    return ("type", definition.reason, "cast it in the query") if definition.result == "type" else ("continuous", "", "")
+    return "continuous", "", ""
 
 
 @pytest.mark.parametrize("definition", told(DEFINITIONS))
@@ -208,7 +207,7 @@ def page_text() -> str:
     for found in DEFINITIONS:
         rule, reason, hint = judged[found.title]
         if rule not in ("continuous", "plain"):
-            where = {"text": "a plan can't express it", "type": "a lake can't hold it"}.get(rule, f"rule {rule}")
+            where = "a plan can't express it" if rule == "text" else f"rule {rule}"
             lines += [f"**{found.topic}: {found.title}** ({where}): {reason}.", "", "```text", found.sql, "```", ""]
             lines += [f"Instead: {hint}", ""] if hint else []
     lines += ["## Accepted as written", ""]
@@ -238,10 +237,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory, spark_server: RuntimeFold
         for number, definition in enumerate(DEFINITIONS):
             if definition.result in ("continuous", "plain"):
                 made.execute(f"CREATE VIEW v{number} AS {definition.sql}")
-            elif definition.result == "type":
-                with pytest.raises(UnsupportedType) as refused:
-                    made.execute(f"CREATE VIEW v{number} AS {definition.sql}")
-                assert refused.value.message == definition.reason
         for first, last in ((0, 15), (15, 30), (30, None)):
             for name in COLUMNS:
                 if name not in TABLES and ROWS[name][first:last]:

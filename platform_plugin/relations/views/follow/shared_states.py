@@ -94,8 +94,9 @@ def find_twins(work: Workspace, record: ViewRecord, snapshot: Snapshot) -> list[
     return [str(view.name) for view in work.lake.views(snapshot) if view.uuid in others] if others else []
 
 
-def _shape(fields: Sequence[Field]) -> list[tuple[str, object]]:
-    return [(field.name, field.type) for field in fields]
+def _shape(fields: Sequence[Field]) -> list[tuple[str, str]]:
+    """Names and types; the parts of a struct have ids in a table and none in a plan."""
+    return [(field.name, str(field.type)) for field in fields]
 
 
 def nodes_in_use(work: Workspace, nodes: Collection[UUID], *, but: Collection[View]) -> set[UUID]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.cache import Cache
-from platform_plugin.engine.arrow.calls import is_grouped
+from platform_plugin.engine.arrow.group_keys import is_grouped
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.lake.read.read import read_rows
