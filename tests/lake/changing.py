@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import TableScan
     from tests.independent_reader import Duck
@@ -44,11 +45,12 @@ def end_rows(lake: Lake, table: Table, ids: Sequence[int], *, images: bool, new:
         commit.delete(table, deletes)
         commit.keep_before_images(table, kept)
         if new is not None:
-            commit.append(table, [_rewritten(lake, scan, places, new)])
+            commit.append(table, [rewrite_rows(lake, scan, places, new)])
     return commit.made
 
 
-def _rewritten(lake: Lake, scan: TableScan, places: dict[int, list[int]], new: dict[str, Any]) -> Any:
+def rewrite_rows(lake: Lake, scan: TableScan, places: dict[int, list[int]], new: dict[str, Any]) -> DataFile:
+    """A file with the rows at some places under their row ids, with new values in some columns."""
     rows, row_ids = [], []
     for file in scan.files:
         if file.id in places:

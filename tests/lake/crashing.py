@@ -64,6 +64,23 @@ def op_commit(lake: Lake, number: int) -> None:
         commit.put(COUNTER, name="rounds", value=number)
 
 
+def op_change(lake: Lake, number: int) -> None:
+    """Delete the row with the smallest id and write the next one anew, with before-images of both, as DELETE and UPDATE do."""
+    from platform_plugin.lake.read.deletes import write_replacing_deletes
+    from tests.lake.changing import places_of, rewrite_rows
+
+    base = lake.snapshot()
+    scan = lake.scan(lake.table("a", base), base)
+    ids = sorted(lake.read("a", snapshot=base).column("id").to_pylist())[:2]
+    places, kept = places_of(lake, scan, ids), places_of(lake, scan, ids[1:])
+    images = lake.write_before_images(scan, places)
+    deletes = write_replacing_deletes(lake, scan, places)
+    with lake.commit(f"change {number}", base=base) as commit:
+        commit.delete(scan.table, deletes)
+        commit.keep_before_images(scan.table, images)
+        commit.append(scan.table, [rewrite_rows(lake, scan, kept, {})])
+
+
 def op_define(lake: Lake, number: int) -> None:
     """A new table with rows, and the end of the one before."""
     with lake.commit(f"define {number}") as commit:

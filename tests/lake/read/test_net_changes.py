@@ -15,8 +15,11 @@ from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, SnapshotExpired
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.lake import Lake
+from platform_plugin.lake.read import net_changes
 from tests.lake.agreement import append, create, kept
 from tests.lake.changing import difference, end_rows, rows_by_id
+
+FAR = 1 << 40
 
 
 def batch(first, count):
@@ -36,8 +39,12 @@ def net(lake, after, until, **options):
 
 
 def assert_net(lake, reader, after, until):
+    """By whichever files: a few rows are read from the data files, unless to open another one costs nothing."""
     expected = difference(rows_by_id(reader, "t", after.id), rows_by_id(reader, "t", until.id))
     assert net(lake, after, until) == expected, (after.id, until.id)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(net_changes, "ROWS_OF_OPENING", -FAR)
+        assert net(lake, after, until) == expected, (after.id, until.id, "by before-images")
 
 
 def test_each_kind_of_change_between_any_two_snapshots(lake, reader):
