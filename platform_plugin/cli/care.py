@@ -152,6 +152,9 @@ def _show_status(given: argparse.Namespace) -> int:
         print(f"\n{stall.schema}.{stall.name} is stalled: {first}")
         for line in others:
             print(indent(line, "  "))
+    for each in overview.consumers:
+        behind = f"{overview.snapshot - each.snapshot} behind"
+        print(f"\nconsumer {each.consumer} has consumed {each.schema}.{each.name} up to snapshot {each.snapshot}, {behind}")
     for pinned in overview.pinned:
         print(f"\n{pinned_text(f'{pinned.schema}.{pinned.name}', pinned.tables, pinned.read_at)}")
     return 0
@@ -205,6 +208,7 @@ def run_expire(given: argparse.Namespace) -> int:
         return 0
     held = f"; {expired.leased} are held by leases" if expired.leased else ""
     held += f"; {expired.gated} stay for what passed a gate last" if expired.gated else ""
+    held += f"; {expired.consumed} stay for consumers: {', '.join(expired.holders)}" if expired.consumed else ""
     would = "would be " if given.dry_run else ""
     said = _said_snapshots(expired.snapshots, given.older_than)
     print(f"{said} {would}forgotten, {count_text(expired.files, 'file')} {would}scheduled for deletion{held}")

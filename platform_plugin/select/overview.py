@@ -68,6 +68,9 @@ _CHANGES = """
     UNION ALL SELECT table_id, max(begin_snapshot), NULL, NULL FROM ducklake_schema_versions GROUP BY table_id
 """
 _PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
+_CONSUMERS = """
+    SELECT input, position, note FROM platform_cursor WHERE end_snapshot IS NULL AND note LIKE '%"holds"%' ORDER BY position, owner
+"""
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 
@@ -96,6 +99,16 @@ class PinnedChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumedTable:
+    """A table, a consumer of its changes, and the snapshot up to which that has consumed them."""
+
+    schema: str
+    name: str
+    consumer: str
+    snapshot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The figures of a lake and the sizes of its relations."""
 
@@ -107,6 +120,7 @@ class Overview:
     relations: tuple[RelationSize, ...]
     stalls: tuple[Stall, ...] = ()
     pinned: tuple[PinnedChange, ...] = ()
+    consumers: tuple[ConsumedTable, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -224,6 +238,18 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         relations=tuple(relations),
         stalls=_stalls(catalogue, uuids),
         pinned=_pinned(catalogue),
+        consumers=_consumers(catalogue),
+    )
+
+
+def _consumers(catalogue: Catalogue) -> tuple[ConsumedTable, ...]:
+    """The consumers of the changes of tables that are there, those that are furthest behind first."""
+    found = catalogue.rows(_CONSUMERS) if catalogue.has("platform_cursor") else []
+    names = {str(uuid): (schema, name) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)} if found else {}
+    return tuple(
+        ConsumedTable(schema=names[of][0], name=names[of][1], consumer=json.loads(note)["holds"], snapshot=int(position))
+        for of, position, note in found
+        if of in names
     )
 
 

@@ -15,6 +15,7 @@ from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.stalls import read_stalls
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.passes import read_pass
+from platform_plugin.lake.cursors.holding import read_change_consumers
 from platform_plugin.lake.read.sizes import count_tables
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.writing import type_text
@@ -81,6 +82,18 @@ def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: 
         return list_limits(work.limits)
     if subject == "RULES":
         return rule_rows(work)
+    if subject == "CONSUMERS":
+        return [
+            {
+                "name": consumer.name,
+                "schema": consumer.table.name.schema,
+                "relation": consumer.table.name.relation,
+                "snapshot": consumer.position,
+                "behind": snapshot.id - consumer.position,
+                "holds": not consumer.drops,
+            }
+            for consumer in read_change_consumers(connection, snapshot)
+        ]
     if subject == "COLUMNS" and statement.name is not None:
         with place_errors(statement.name.span):
             return column_rows(lake.find_table(connection, lake_name(statement.name), snapshot).fields)
@@ -90,7 +103,7 @@ def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: 
     raise locate_offset(statement.span).attach(
         InvalidValue(
             f"SHOW {subject} is not known",
-            hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES, LIMITS, RULES or COLUMNS FROM name",
+            hint=f"SHOW {', '.join(plurals)}, SCHEMAS, SNAPSHOTS, CACHES, LIMITS, RULES, CONSUMERS or COLUMNS FROM name",
         )
     )
 
@@ -210,6 +223,14 @@ _SHAPES: dict[str, dict[str, pa.DataType]] = {
         "set_by": pa.string(),
         "decides": pa.string(),
         "measured": pa.string(),
+    },
+    "CONSUMERS": {
+        "name": pa.string(),
+        "schema": pa.string(),
+        "relation": pa.string(),
+        "snapshot": pa.int64(),
+        "behind": pa.int64(),
+        "holds": pa.bool_(),
     },
     "RULES": {"name": pa.string(), "is_on": pa.bool_(), "description": pa.string()},
     "CREATE": {"statement": pa.string()},

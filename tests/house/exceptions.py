@@ -92,6 +92,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lake/catalogue/statistics": ("lake/read/test_pruning", "lake/test_append"),
     "lake/catalogue/table_statistics": ("lake/test_append", "lake/test_delete"),
     "lake/catalogue/tables": ("lake/test_create", "lake/test_time_travel"),
+    "lake/cursors/holding": ("state/test_consumer",),
     "lake/commit/column_operations": ("lake/test_schema_evolution",),
     "lake/commit/data_operations": ("lake/test_append", "lake/test_delete"),
     "lake/commit/schema_operations": ("lake/test_create", "lake/test_schema_evolution"),

@@ -31,7 +31,7 @@ OWNERS = {
     "platform_segment": ("lake.ring", OVERVIEW),
     "platform_left_file": ("lake.ring",),
     "platform_gone": ("lake.commit.before_images",),
-    "platform_cursor": ("lake.cursors", "lake.migrations.cursors"),
+    "platform_cursor": ("lake.cursors", "lake.migrations.cursors", OVERVIEW),
     "platform_node": ("state.node", "lake.migrations.cursors"),
     "platform_node_use": ("state.node", "lake.migrations.cursors"),
     "platform_gate_pass": ("lake.commit.passes", OVERVIEW),

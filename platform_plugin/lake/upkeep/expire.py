@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from platform_plugin.lake.catalogue.tables import read_snapshot
 from platform_plugin.lake.commit.before_images import forget_before_images
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.commit.passes import hold_passes
+from platform_plugin.lake.cursors.holding import hold_changes
 from platform_plugin.lake.read.scan import resolve_path
 from platform_plugin.lake.upkeep.folding import fold_rows
 from platform_plugin.lake.upkeep.leased import LEASE_TABLES, read_leased_snapshots, read_newest_lease
@@ -39,10 +40,14 @@ class ExpireOutcome:
     """Snapshots that stay because only they have what passed a gate last."""
     rows: int = 0
     """Rows of the platform's own tables that went with them."""
+    consumed: int = 0
+    """Snapshots that stay because a consumer's next changes of a table begin behind them."""
+    holders: tuple[str, ...] = ()
+    """Those consumers, each with its table and its snapshot."""
 
 
 def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> ExpireOutcome:
-    """Forget snapshots older than a time. The newest snapshot, those under lease and those with what passed a gate last always stay.
+    """Forget snapshots older than a time, but for the newest, those under lease, what passed a gate last, and what consumers still need.
 
     A dry run does the same and rolls it back, so that its result is exact.
     """
@@ -61,11 +66,18 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
         passed = hold_passes(connection, newest) if newest is not None else frozenset()
         leased = [snapshot_id for snapshot_id in old if snapshot_id in held.snapshots]
         gated = [snapshot_id for snapshot_id in old if snapshot_id in passed and snapshot_id not in held.snapshots]
-        going = [snapshot_id for snapshot_id in old if snapshot_id not in held.snapshots and snapshot_id not in passed]
+        consumers = hold_changes(connection, newest) if newest is not None else {}
+        kept = {*held.snapshots, *passed}
+        consumed = [snapshot_id for snapshot_id in old if snapshot_id in consumers and snapshot_id not in kept]
+        holders = tuple(
+            f"{each.name} of {each.table.name} at snapshot {snapshot_id}" for snapshot_id in consumed for each in consumers[snapshot_id]
+        )
+        outcome = ExpireOutcome(snapshots=0, files=0, leased=len(leased), gated=len(gated), consumed=len(consumed), holders=holders)
+        going = [snapshot_id for snapshot_id in old if snapshot_id not in kept and snapshot_id not in consumers]
         if not going:
             if before is not None:
                 before.rollback()
-            return ExpireOutcome(snapshots=0, files=0, leased=len(leased), gated=len(gated))
+            return outcome
         for ids in split_chunks(going):
             for table in (c.SNAPSHOT_CHANGES, c.SNAPSHOT):
                 connection.execute(sa.delete(table).where(table.c.snapshot_id.in_(ids)))
@@ -74,7 +86,7 @@ def expire(lake: Lake, older_than: datetime, *, dry_run: bool = False) -> Expire
         rows = fold_rows(connection)
         if before is not None:
             before.rollback()
-    return ExpireOutcome(snapshots=len(going), files=files, leased=len(leased), gated=len(gated), rows=rows)
+    return replace(outcome, snapshots=len(going), files=files, rows=rows)
 
 
 def is_unreachable(table: sa.FromClause) -> sa.ColumnElement[bool]:

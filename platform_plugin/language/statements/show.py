@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.cursor import TokenCursor
     from platform_plugin.language.text.names import WrittenName
 
-_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS", "CACHES", "LIMITS", "RULES")
+_LISTS = ("SCHEMAS", "SNAPSHOTS", "COLUMNS", "CACHES", "LIMITS", "RULES", "CONSUMERS")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ TABLE: dict[str, str | tuple[str, ...]] = {
     "target_file_size": "positive size",
     "parquet_compression": ("snappy", "zstd", "gzip", "lz4", "uncompressed"),
     "parquet_row_group_size": "positive count",
+    "on_unconsumed": ("keep", "drop"),
     "suite": "text",
 }
 VIEW: dict[str, str | tuple[str, ...]] = {
