@@ -179,7 +179,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "operators/group/parts": ("operators/group/test_split",),
     "operators/group/sketches": ("operators/group/test_aggregates",),
     "operators/group/splitting": ("operators/group/test_split",),
-    "operators/group/store": ("operators/group/test_split",),
+    "operators/group/state_columns": ("operators/group/test_split",),
     "orchestration/assets/inventory": ("orchestration/assets/test_assets",),
     "orchestration/assets/ranges": ("orchestration/test_days",),
     "orchestration/assets/tracing": ("orchestration/components/test_file_memory", "orchestration/assets/test_lineage"),

@@ -50,7 +50,7 @@ from platform_plugin.operators.group.conditions import set_clocks_apart, uncorre
 from platform_plugin.operators.group.lookups import arrange_joins
 from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
 from platform_plugin.operators.group.splitting import NoSplit, Splitting, ValueKeys
-from platform_plugin.operators.group.store import Store, join_answers
+from platform_plugin.operators.group.state_columns import StateColumns, join_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,7 @@ class _Cutter:
         source = node.source
         branches = [apply_rules(branch) for branch in split_branches(source, self.aliases, self._clash)]
         main = self._store(node)
-        by_value: list[tuple[Store, list[tuple[Item, Any]]]] = []
+        by_value: list[tuple[StateColumns, list[tuple[Item, Any]]]] = []
         answers: dict[str, Callable[[str], exp.Expr]] = {}
         for item in node.calls:
             call = call_in(item.value.node)
@@ -197,10 +197,10 @@ class _Cutter:
         others = [(self._state(store, branches), items) for store, items in by_value]
         return join_answers(asked, (state, main), answers, others, aliases=self.aliases, apart=apart)
 
-    def _store(self, node: Aggregate, keys: tuple[Item, ...] = (), condition: exp.Expr | None = None) -> Store:
-        return Store(keys=(*node.keys, *keys), condition=condition, names={item.name.lower() for item in (*node.keys, *keys)})
+    def _store(self, node: Aggregate, keys: tuple[Item, ...] = (), condition: exp.Expr | None = None) -> StateColumns:
+        return StateColumns(keys=(*node.keys, *keys), condition=condition, names={item.name.lower() for item in (*node.keys, *keys)})
 
-    def _keep_grouping(self, item: Item, node: Aggregate, main: Store, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
+    def _keep_grouping(self, item: Item, node: Aggregate, main: StateColumns, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
         """grouping(key) asks which set a row is of, which the upper query knows."""
         if node.sets is None:
             raise self.refuse(
@@ -210,7 +210,12 @@ class _Cutter:
         answers[item.name] = lambda alias: column_reference(alias, item.name).node
 
     def _by_value(
-        self, found: list[tuple[Store, list[tuple[Item, Any]]]], item: Item, split: ValueKeys, condition: exp.Expr | None, node: Aggregate
+        self,
+        found: list[tuple[StateColumns, list[tuple[Item, Any]]]],
+        item: Item,
+        split: ValueKeys,
+        condition: exp.Expr | None,
+        node: Aggregate,
     ) -> None:
         for store, items in found:
             if store.values == split.values and store.condition == condition:
@@ -248,7 +253,7 @@ class _Cutter:
         query = Project(source=source, items=(Item(value=Scalar(argument), name="argument"),))
         return self.typer(render(query))[0]
 
-    def _state(self, store: Store, branches: list[Any]) -> State:
+    def _state(self, store: StateColumns, branches: list[Any]) -> State:
         """The state with the columns of a store, fed by every branch; the same state for the same columns and branches."""
         parts: list[Aggregate] = []
         for branch in branches:
