@@ -15,7 +15,6 @@ from platform_plugin.algebra.types.data_types import Field, Primitive, quote_ide
 from platform_plugin.engine.arrow.calls import is_grouped
 from platform_plugin.engine.arrow.plans import run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
-from platform_plugin.lake.files.files import new_path, write_data_file
 from platform_plugin.lake.values.addresses import ADDRESS_BITS, AddressFunction
 from platform_plugin.lake.values.hashes import is_hashable
 from platform_plugin.lake.values.types import arrow_schema
@@ -86,7 +85,7 @@ class Store:
         return [self._write(lake, part, compaction.place_of(prefix, part.num_rows, rows.num_rows)) for prefix, part in parts]
 
     def _write(self, lake: Lake, rows: pa.Table, place: FilePlace) -> DataFile:
-        return write_data_file(lake.storage, self.table, rows, path=new_path(self.table, suffix=place.suffix))
+        return lake.write(self.table, rows, suffix=place.suffix)
 
     def arrange(self, rows: pa.Table) -> pa.Table:
         """Rows with their addresses, sorted by these and within a key by the order of the store."""
