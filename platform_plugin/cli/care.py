@@ -18,6 +18,7 @@ from platform_plugin.cli.output.tabular import print_table
 from platform_plugin.cli.reach import check_reach
 from platform_plugin.errors import InvalidValue, NoLake
 from platform_plugin.language.text.counting import count_text
+from platform_plugin.state.cache_folder import list_copies, locate_cache
 
 if TYPE_CHECKING:
     import argparse
@@ -126,6 +127,9 @@ def _show_status(given: argparse.Namespace) -> int:
     print(f"snapshot  {overview.snapshot}, committed {seconds_text(age)} ago; {overview.snapshots} kept, {overview.leases} under lease")
     print(f"size      {byte_text(overview.bytes)} in {count_text(sum(r.files or 0 for r in overview.relations), 'file')}")
     print(f"caches    at most {byte_text(read_limit(os.environ.get(BUDGET_VARIABLE)))} in each process; SHOW CACHES lists its own")
+    copies = list(list_copies(locate_cache()))
+    if copies:
+        print(f"copies    {byte_text(sum(copy.bytes for copy in copies))} in {count_text(len(copies), 'file')} of {locate_cache()}")
     if overview.relations:
         print()
         columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival")

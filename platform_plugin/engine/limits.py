@@ -72,6 +72,11 @@ class Limits:
         measured="make bench NAME=door: a look-up 0.04 ms from rows in memory, a point filter by Spark 72 to 78 ms",
     )
     small_table_files: int = _limit(64, decides="the same, by the number of files")
+    hot_bytes: int = _limit(
+        4 << 30,
+        decides="uncompressed copies of stored files in which rows are found by key have at most so many bytes on the client's disk; "
+        "with 0 there are none",
+    )
     lookup_result_bytes: int = _limit(
         4 << 20, decides="the rows of a view that a look-up has computed stay in memory up to so many bytes until the next snapshot"
     )

@@ -294,9 +294,9 @@ class Lake:
 
         return from_arrow(rows if not hasattr(rows, "schema") else rows.schema)
 
-    def write(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None) -> DataFile:
-        """Write rows as a file of a table; a commit makes it visible."""
-        return files.write_data_file(self.storage, table, rows, row_ids=row_ids)
+    def write(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None, suffix: str = "") -> DataFile:
+        """Write rows as a file of a table, whose name ends in `suffix`; a commit makes it visible."""
+        return files.write_data_file(self.storage, table, rows, row_ids=row_ids, path=files.new_path(table, suffix=suffix))
 
     def write_files(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None) -> list[DataFile]:
         """Write rows as files of about the table's target size, or as one where it has none."""

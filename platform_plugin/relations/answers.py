@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.lake import Lake
     from platform_plugin.operators.group.sharing import SharedPart
+    from platform_plugin.state.compaction import Compaction
+    from platform_plugin.state.store import Store
 
 # With adaptive execution each shuffle of each view would be a job of its own.
 _SINGLE_JOB = {"spark.sql.adaptive.enabled": "false"}
@@ -51,7 +54,10 @@ class StateTarget:
 
     table: Table
     part: SharedPart | None = None
+    store: Store | None = None
+    """The store that the rows are added to, or in which they replace files by a `compaction`."""
     replaces: tuple[int, ...] = ()
+    compaction: Compaction | None = None
     was: Table | None = None
     keeps: list[pa.Table] | None = None
     """The list that receives the rows if they are to be checked before anything is written."""
@@ -60,6 +66,13 @@ class StateTarget:
     def columns(self) -> tuple[str, ...] | None:
         """The answer's columns for the table's columns, in the table's order; None for all of them."""
         return None if self.part is None else tuple(column for _, column in self.part.columns)
+
+    def write(self, lake: Lake, rows: pa.Table) -> list[DataFile]:
+        """Write rows of this target as files of its table."""
+        if self.store is None:
+            return [lake.write(self.table, rows)]
+        store = replace(self.store, table=self.table)
+        return [store.add(lake, rows)] if self.compaction is None else store.write_compacted(lake, rows, self.compaction)
 
     def rows_of(self, answer: pa.Table) -> pa.Table:
         """The answer's rows for this table, with its columns."""
@@ -94,7 +107,7 @@ def run_answers(
         if keeps is not None:
             keeps += rows
         elif rows:
-            files[number].append(lake.write(targets[number].table, pa.concat_tables(rows)))
+            files[number] += targets[number].write(lake, pa.concat_tables(rows))
 
     try:
         with work.session.use_settings(settings), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:

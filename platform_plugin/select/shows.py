@@ -24,6 +24,7 @@ from platform_plugin.relations.kinds import every_kind, find_kind, is_hidden, ki
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.tables.kind import TABLE
 from platform_plugin.select.rules import rule_rows
+from platform_plugin.state.touch import hot_copies
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,7 +78,7 @@ def _rows(work: Workspace, connection: Connection, statement: s.Show, snapshot: 
             for record in lake.commits(limit=1000, of=of)
         ]
     if subject == "CACHES":
-        return [asdict(figures) for figures in list_figures()]
+        return [asdict(figures) for figures in (*list_figures(), hot_copies(work).figures())]
     if subject == "LIMITS":
         return list_limits(work.limits)
     if subject == "RULES":

@@ -120,6 +120,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lake/read/small": ("relations/views/read/test_local", "select/test_lookup"),
     "lake/ring/folding": ("lake/upkeep/test_folding",),
     "lake/ring/segments": ("lake/ring/test_retention",),
+    "lake/read/page_search": ("state/test_touch",),
     "lake/upkeep/leased": ("lake/upkeep/test_leases",),
     "lake/upkeep/merge_groups": ("lake/upkeep/test_merge",),
     "lake/upkeep/merge_rewriting": ("lake/upkeep/test_merge",),
@@ -184,7 +185,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "operators/group/parts": ("operators/group/test_split",),
     "operators/group/sketches": ("operators/group/test_aggregates",),
     "operators/group/splitting": ("operators/group/test_split",),
-    "operators/group/store": ("operators/group/test_split",),
+    "operators/group/state_columns": ("operators/group/test_split",),
     "orchestration/assets/inventory": ("orchestration/assets/test_assets",),
     "orchestration/assets/ranges": ("orchestration/test_days",),
     "orchestration/assets/tracing": ("orchestration/components/test_file_memory", "orchestration/assets/test_lineage"),
@@ -295,6 +296,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/views/follow/progress": ("relations/views/test_maintaining",),
     "relations/views/follow/take": ("relations/views/test_maintaining",),
     "relations/views/kind": ("relations/views/test_maintaining",),
+    "relations/views/stores": ("relations/views/test_maintaining", "relations/views/read/test_local"),
     "relations/views/build": ("relations/views/test_maintaining",),
     "relations/views/plans": ("relations/views/test_maintaining",),
     "relations/views/read/shared_results": ("relations/views/test_maintaining",),
@@ -306,6 +308,9 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/views/relations": ("relations/views/test_maintaining",),
     "select/overview": ("cli/test_overview",),
     "select/select": ("select/test_lookup", "sql/test_scripts"),
+    "state/arrangement": ("state/test_touch",),
+    "state/merged": ("state/test_store",),
+    "state/rewriting": ("state/test_store",),
 }
 
 # A folder of tests that no folder of the package answers to: "folder": "reason".
@@ -383,5 +388,8 @@ LIMITS_APART = {
     "relations.streams.group._ROWS_PER_CORE": "how rows are divided among files; a stream's handle has no workspace",
     "relations.views.figures._FEW_ROWS": "when a warning is worth its words",
     "relations.views.follow.strategy.BATCH_ROWS": "the default of an option of views",
+    "state.compaction._LARGE_BYTES": "the format of stores: how their files are divided",
+    "state.compaction._PART_BYTES": "the format of stores: how their files are divided",
+    "state.touch._SMALL_BYTES": "whether a sorted file is in memory or mapped; both are in the process",
 }
 """Numbers of rows or bytes that are no limit of `platform_plugin/engine/limits.py`: "module.name": "reason"."""

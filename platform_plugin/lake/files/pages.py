@@ -34,7 +34,8 @@ _CODED_BYTES = 4
 # The fields of Parquet's own structs that are needed here (parquet.thrift).
 _ROW_GROUPS, _NUM_ROWS = 4, 3
 _COLUMNS, _TOTAL_BYTES, _GROUP_ROWS = 1, 2, 3
-_FILE_OFFSET, _META, _OFFSET_INDEX, _OFFSET_INDEX_LENGTH = 2, 3, 4, 5
+_FILE_OFFSET, _META, _OFFSET_INDEX, _OFFSET_INDEX_LENGTH, _COLUMN_INDEX, _COLUMN_INDEX_LENGTH = 2, 3, 4, 5, 6, 7
+_LOWS, _HIGHS = 2, 3
 _VALUES, _PLAIN_BYTES, _BYTES, _DATA_PAGE, _DICTIONARY_PAGE, _ENCODING_STATISTICS = 5, 6, 7, 9, 11, 13
 _OF_PAGES, _ENCODING, _PLAIN = 1, 2, 0
 # The kinds of data pages, the field of a page's head that is about such a page, and in it that of its encoding.
@@ -51,6 +52,43 @@ class Footer:
     struct: Struct
     row_counts: tuple[int, ...]
     pages: dict[tuple[int, int], tuple[Integers, Integers, Integers]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageBounds:
+    """The first rows of the pages of a column of whole numbers, and the least and greatest number in each."""
+
+    starts: Integers
+    lows: Integers
+    highs: Integers
+
+
+def read_page_bounds(file: BinaryIO, parquet: pq.ParquetFile, key: tuple[str, int], column: int) -> PageBounds | None:
+    """The bounds of the pages of a column of 64 bits; None where the file does not have them, as with pages of NULL alone."""
+    return _BOUNDS.find((*key, column), lambda: _read_page_bounds(file, parquet, key, column))
+
+
+def _read_page_bounds(file: BinaryIO, parquet: pq.ParquetFile, key: tuple[str, int], column: int) -> PageBounds | None:
+    footer = _FOOTERS.find(key, lambda: _read_footer(file, parquet))
+    groups = range(len(footer.row_counts))
+    firsts = _firsts(file, footer, groups, column)
+    starts, lows, highs, begin = [], [], [], 0
+    for group in groups:
+        chunk = _chunk(footer, group, column)
+        if len(firsts) <= group or _COLUMN_INDEX not in chunk:
+            return None
+        file.seek(chunk[_COLUMN_INDEX][1])
+        index, _ = read_struct(file.read(chunk[_COLUMN_INDEX_LENGTH][1]))
+        ends = [b"".join(index[field][1][1]) for field in (_LOWS, _HIGHS)]
+        if any(len(end) != 8 * len(firsts[group]) for end in ends):
+            return None
+        starts.append(firsts[group] + begin)
+        lows.append(np.frombuffer(ends[0], dtype="<i8"))
+        highs.append(np.frombuffer(ends[1], dtype="<i8"))
+        begin += footer.row_counts[group]
+    if not starts:
+        return None
+    return PageBounds(starts=np.concatenate(starts), lows=np.concatenate(lows), highs=np.concatenate(highs))
 
 
 def read_pages(file: BinaryIO, parquet: pq.ParquetFile, key: tuple[str, int], names: Sequence[str], positions: Integers) -> pa.Table | None:
@@ -285,3 +323,6 @@ def _weigh(footer: Footer) -> int:
 
 # Files never change.
 _FOOTERS: Cache[tuple[str, int], Footer] = Cache("footers of files", weigh=_weigh)
+_BOUNDS: Cache[tuple[str, int, int], PageBounds | None] = Cache(
+    "bounds of pages", weigh=lambda bounds: 0 if bounds is None else 3 * bounds.starts.nbytes
+)

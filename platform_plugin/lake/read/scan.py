@@ -192,6 +192,45 @@ def read_files_beyond(connection: Connection, table: Table, row_id: int, snapsho
     ]
 
 
+def read_file_changes(connection: Connection, table: Table, *, after: int, until: int) -> tuple[list[FileScan], set[int]] | None:
+    """The files that came to a table between two snapshots, whether or not they are left, and the snapshots that ended files.
+
+    None if a snapshot in between is no longer kept, since files that only it had are forgotten.
+    """
+    snapshots = sa.select(sa.func.count()).where(c.SNAPSHOT.c.snapshot_id >= after, c.SNAPSHOT.c.snapshot_id <= until)
+    if connection.execute(snapshots).scalar_one() != until - after + 1:
+        return None
+    f = c.DATA_FILE.c
+    own = sa.select(c.DATA_FILE).where(f.table_id == _id(table))
+    begun = connection.execute(own.where(f.begin_snapshot > after, f.begin_snapshot <= until).order_by(f.data_file_id))
+    files = [file_scan_of(table, row) for row in begun]
+    ended = connection.execute(own.with_only_columns(f.end_snapshot).where(f.end_snapshot > after, f.end_snapshot <= until))
+    return files, set(ended.scalars())
+
+
+class ListedFile(NamedTuple):
+    """The path and size of a data file, for those who don't read it yet."""
+
+    id: int
+    path: str
+    record_count: int
+    size_bytes: int
+
+
+def list_files(connection: Connection, tables: Sequence[Table], snapshot: Snapshot) -> dict[UUID, list[ListedFile]]:
+    """The files of several tables at a snapshot, with their paths as the catalogue has them; a table without files is left out."""
+    f = c.DATA_FILE.c
+    found: defaultdict[UUID, list[ListedFile]] = defaultdict(list)
+    by_id = {_id(table): table.uuid for table in tables}
+    for part in split_chunks(list(by_id)):
+        query = sa.select(f.table_id, f.data_file_id, f.path, f.record_count, f.file_size_bytes).where(
+            is_among(connection, f.table_id, part), c.is_visible_at(c.DATA_FILE, snapshot.id)
+        )
+        for table_id, *file in connection.execute(query):
+            found[by_id[table_id]].append(ListedFile(*file))
+    return found
+
+
 def read_file_sizes(connection: Connection, tables: Sequence[Table], snapshot: Snapshot) -> dict[UUID, list[int]]:
     """The sizes of the files of several tables at a snapshot; a table without files is left out."""
     f = c.DATA_FILE.c

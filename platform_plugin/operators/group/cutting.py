@@ -58,7 +58,7 @@ from platform_plugin.operators.group.conditions import set_clocks_apart, uncorre
 from platform_plugin.operators.group.lookups import arrange_joins
 from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
 from platform_plugin.operators.group.splitting import NoSplit, Splitting, ValueKeys
-from platform_plugin.operators.group.store import Store, join_answers
+from platform_plugin.operators.group.state_columns import StateColumns, join_answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,7 +178,7 @@ class _Cutter:
         source = node.source
         branches = [apply_rules(branch) for branch in split_branches(source, self.aliases, self._clash)]
         main = self._store(node)
-        by_value: list[tuple[Store, list[tuple[Item, Any]]]] = []
+        by_value: list[tuple[StateColumns, list[tuple[Item, Any]]]] = []
         answers: dict[str, Callable[[str], exp.Expr]] = {}
         for item in node.calls:
             call = call_in(item.value.node)
@@ -203,10 +203,10 @@ class _Cutter:
         others = [(self._state(store, branches), items) for store, items in by_value]
         return join_answers(asked, (state, main), answers, others, aliases=self.aliases, apart=apart)
 
-    def _store(self, node: Aggregate, keys: tuple[Item, ...] = (), condition: exp.Expr | None = None) -> Store:
-        return Store(keys=(*node.keys, *keys), condition=condition, names={item.name.lower() for item in (*node.keys, *keys)})
+    def _store(self, node: Aggregate, keys: tuple[Item, ...] = (), condition: exp.Expr | None = None) -> StateColumns:
+        return StateColumns(keys=(*node.keys, *keys), condition=condition, names={item.name.lower() for item in (*node.keys, *keys)})
 
-    def _keep_grouping(self, item: Item, node: Aggregate, main: Store, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
+    def _keep_grouping(self, item: Item, node: Aggregate, main: StateColumns, answers: dict[str, Callable[[str], exp.Expr]]) -> None:
         """grouping(key) asks which set a row is of, which the upper query knows."""
         if node.sets is None:
             raise self.refuse(
@@ -215,7 +215,7 @@ class _Cutter:
         main.passed.append(item)
         answers[item.name] = lambda alias: column_reference(alias, item.name).node
 
-    def _by_value(self, found: list[tuple[Store, list[tuple[Item, Any]]]], item: Item, split: ValueKeys, node: Aggregate) -> None:
+    def _by_value(self, found: list[tuple[StateColumns, list[tuple[Item, Any]]]], item: Item, split: ValueKeys, node: Aggregate) -> None:
         if find_session(node.keys) is not None:
             item = put_condition_into_values(item, split.values)
             split = cast("ValueKeys", self._split(item, node.source))
@@ -258,7 +258,7 @@ class _Cutter:
         query = Project(source=source, items=(Item(value=Scalar(argument), name="argument"),))
         return self.typer(render(query))[0]
 
-    def _state(self, store: Store, branches: list[Any]) -> State:
+    def _state(self, store: StateColumns, branches: list[Any]) -> State:
         """The state with the columns of a store, fed by every branch; the same state for the same columns and branches."""
         parts: list[Aggregate] = []
         for branch in branches:

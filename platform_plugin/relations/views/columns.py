@@ -22,10 +22,10 @@ from platform_plugin.relations.follow.ranges import empty_range, rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
-from platform_plugin.relations.views.read.merge import check_schema
 from platform_plugin.relations.views.read.view import run_stream_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART
 from platform_plugin.relations.views.rehearsal import rehearse_states
+from platform_plugin.state.store import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,113 +1,68 @@
-"""Compaction: merges the rows that runs have added to a state into one for each group, so that reads stay cheap."""
+"""Compaction of the states of views in a run: what is due is merged with Arrow or by Spark, and committed with what the run adds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
-from platform_plugin.lake.read.read import read_rows
-from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
-from platform_plugin.relations.views.read.merge import read_merged
+from platform_plugin.relations.views.stores import rows_store, store_of
+from platform_plugin.state.rewriting import Rewrite, find_rewrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.read.scan import TableScan
-    from platform_plugin.operators.group.parts import State
     from platform_plugin.relations.views.follow.pending import PendingView
-
-# From so many additions on they are looked at: they become one when they weigh enough against the rest, or are too many.
-_ADDITIONS, _TOO_MANY = 8, 32
-_WEIGHT = 0.25
-# Stored rows are put together in files of at least this.
-_SMALL_FILE = 16 * 1024 * 1024
+    from platform_plugin.state.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Additions:
-    """Files of a view's part to merge: new partial aggregates of a state, or rows of a deferred view if there is no state."""
-
-    scan: TableScan
-    state: State | None
-
-    @property
-    def target(self) -> StateTarget:
-        """The table of the merged rows, and the files that they replace."""
-        return StateTarget(table=self.scan.table, replaces=tuple(file.id for file in self.scan.files))
+def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[PendingView]) -> list[Rewrite]:
+    """The compactions of these views' states that are due; what the present run adds is left for the next."""
+    return find_rewrites(work.lake, snapshot, [store for view in views for store in _stores(view)])
 
 
-def find_additions(work: Workspace, snapshot: Snapshot, views: Sequence[PendingView]) -> list[Additions]:
-    """The new partial aggregates of these views that are due; those of the present run are left for the next."""
-    parts = [part for view in views for part in _parts(view)]
-    with work.lake.reading() as connection:
-        sizes = read_file_sizes(connection, [table for table, _ in parts], snapshot)
-    found = []
-    for table, state in parts:
-        if not is_due(sizes.get(table.uuid, ()), is_state=state is not None):
-            continue
-        scan = work.lake.scan(table, snapshot)
-        if state is None:
-            scan = replace(scan, files=tuple(file for file in scan.files if file.size_bytes < _SMALL_FILE), inlined=())
-        found.append(Additions(scan=scan, state=state))
-    return found
-
-
-def _parts(view: PendingView) -> Iterator[tuple[Table, State | None]]:
+def _stores(view: PendingView) -> Iterator[Store]:
     if strategy_of(view.record) == DEFERRED:
-        yield from ((view.tables[part], None) for part in rows_parts(view.plan).values())
+        yield from (rows_store(view.tables[part]) for part in rows_parts(view.plan).values())
     else:
-        yield from ((view.tables[state.name], state) for state in view.plan.states)
+        yield from (store_of(state, view.tables[state.name]) for state in view.plan.states)
 
 
-def is_due(found: Sequence[int], *, is_state: bool) -> bool:
-    """Whether partial aggregates of these sizes should be merged; each rewrite of a state costs all of it."""
-    if not is_state:
-        return sum(size < _SMALL_FILE for size in found) >= _TOO_MANY
-    sizes = sorted(found)
-    return len(sizes) >= _TOO_MANY or (len(sizes) >= _ADDITIONS and sum(sizes[:-1]) >= _WEIGHT * sizes[-1])
-
-
-def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[Additions], list[tuple[StateTarget, list[DataFile]]]]:
-    """Merge small partial aggregates with Arrow; returns those that are left to Spark, and the files of the others."""
-    left: list[Additions] = []
+def compact_locally(work: Workspace, due: Sequence[Rewrite]) -> tuple[list[Rewrite], list[tuple[StateTarget, list[DataFile]]]]:
+    """Merge what is small with Arrow; returns what is left to Spark, and the files of the rest."""
+    left: list[Rewrite] = []
     written: list[tuple[StateTarget, list[DataFile]]] = []
     try:
-        for additions in found:
+        for rewrite in due:
             try:
-                rows = _rows_of(work, additions)
+                if rewrite.scan.size_bytes >= work.limits.client_state_bytes:
+                    raise NotSupportedByArrow("a large state", for_good=False)
+                rows = rewrite.merge(work.lake)
             except NotSupportedByArrow:
-                left.append(additions)
+                left.append(rewrite)
                 continue
-            written.append((additions.target, [work.lake.write(additions.scan.table, rows)] if rows.num_rows else []))
+            written.append((_target(rewrite), rewrite.write(work.lake, rows)))
     except BaseException:
         work.lake.discard(file for _, files in written for file in files)
         raise
     return left, written
 
 
-def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
-    if additions.scan.size_bytes >= work.limits.client_state_bytes:
-        raise NotSupportedByArrow("a large state", for_good=False)
-    if additions.state is None:
-        return read_rows(work.lake, additions.scan)
-    return read_merged(work, additions.state, additions.scan)
+def _target(rewrite: Rewrite) -> StateTarget:
+    return StateTarget(table=rewrite.store.table, store=rewrite.store, replaces=rewrite.replaces, compaction=rewrite.compaction)
 
 
-def compaction(work: Workspace, additions: Additions) -> Answer:
-    """The Spark query that merges partial aggregates."""
+def compaction(work: Workspace, rewrite: Rewrite) -> Answer:
+    """The Spark query that merges the rows of files."""
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
-    frame = read_relation(work.session, work.lake, additions.scan)
-    if additions.state is not None:
+    frame = read_relation(work.session, work.lake, rewrite.scan)
+    if rewrite.store.merge is not None:
         name = new_name()
-        frame = query_relations(work.session, additions.state.merge_sql(name), {name: frame})
-    return Answer(frame=frame, targets=(additions.target,), is_small=additions.scan.size_bytes <= work.limits.sent_range_bytes)
+        frame = query_relations(work.session, rewrite.store.merge_sql(name), {name: frame})
+    return Answer(frame=frame, targets=(_target(rewrite),), is_small=rewrite.scan.size_bytes <= work.limits.sent_range_bytes)

@@ -13,6 +13,7 @@ from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of, send_rows
 from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
+from platform_plugin.relations.views.stores import rows_store, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.operators.group.parts import SplitPlan
+    from platform_plugin.operators.group.sharing import SharedPart
     from platform_plugin.relations.follow.maintained import JointScan
     from platform_plugin.relations.follow.ranges import Range
 
@@ -96,13 +98,20 @@ def range_queries(
         names = {relation: new_name() for relation in query.relations}
         frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
         frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, hidden=query.hidden)
-        targets = tuple(StateTarget(table=by_name[part.view].tables[part.state], part=part) for part in query.parts)
+        targets = tuple(_target(by_name[part.view], part) for part in query.parts)
         known = (*once, number)
         frame = query_relations(work.session, query.sql(names), frames)
         answers.append(Answer(frame=frame, targets=targets, cached_as=known, is_small=is_small))
     if rows is not None:
         answers += [guest.answer(work, rows) for guest in guests]
     return answers
+
+
+def _target(view: ViewTask, part: SharedPart) -> StateTarget:
+    """Where the rows of a part are added."""
+    table = view.tables[part.state]
+    state = next(state for state in view.plan.states if state.name == part.state)
+    return StateTarget(table=table, part=part, store=store_of(state, table))
 
 
 def _look_up_little(work: Workspace, snapshot: Snapshot, views: Sequence[ViewTask]) -> bool:
@@ -120,4 +129,4 @@ def _stored_rows(work: Workspace, stream: str, view: ViewTask, *, is_small: bool
     table = view.tables[rows_parts(view.plan)[stream]]
     rows = rows_of(work.session, work.lake, view.ranges[stream], hidden=hidden_columns(view.plan, stream))
     frame = rows.select([field.name for field in table.fields])
-    return Answer(frame=frame, targets=(StateTarget(table=table),), is_small=is_small)
+    return Answer(frame=frame, targets=(StateTarget(table=table, store=rows_store(table)),), is_small=is_small)

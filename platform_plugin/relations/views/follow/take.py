@@ -17,7 +17,8 @@ from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.ranges import arrow_rows_of
 from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
-from platform_plugin.relations.views.read.merge import check_schema
+from platform_plugin.relations.views.stores import store_of
+from platform_plugin.state.store import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +63,7 @@ def take_locally(
             rest.append((view, refusal))
     if not mine:
         return rest, []
-    writing: list[tuple[StateTarget, Future[DataFile] | None]] = []
+    writing: list[tuple[StateTarget, Future[list[DataFile]] | None]] = []
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         try:
             taking = _ArrowRun(work, snapshot, stream, mine, pool)
@@ -75,12 +76,15 @@ def take_locally(
                     rest.append((view, refused.refusal))
                     continue
                 for target, rows in made:
-                    writing.append((target, pool.submit(work.lake.write, target.table, rows) if rows.num_rows else None))
-            return rest, [(target, [] if file is None else [file.result()]) for target, file in writing]
+                    writing.append((target, pool.submit(target.write, work.lake, rows) if rows.num_rows else None))
+            return rest, [(target, [] if files is None else files.result()) for target, files in writing]
         except BaseException:
             pool.shutdown(cancel_futures=True)
             work.lake.discard(
-                file.result() for _, file in writing if file is not None and not file.cancelled() and file.exception() is None
+                file
+                for _, files in writing
+                if files is not None and not files.cancelled() and files.exception() is None
+                for file in files.result()
             )
             raise
 
@@ -142,11 +146,13 @@ class _ArrowRun:
     def make(self, view: PendingView) -> list[tuple[StateTarget, pa.Table]]:
         """The rows that the range adds to a view's states; `NotSupportedByArrow` where it is left to Spark."""
         made = []
+        states = {state.name: state for state in view.plan.states}
         for part in self._parts(view):
             if any(_result(view.tables[static]) in self._missing for static in part.statics):
                 raise NotSupportedByArrow("a large table that is looked up", for_good=False)
             table = view.tables[part.state]
-            made.append((StateTarget(table=table), check_schema(self._grouped.rows_of(view.name, part.name), table.fields)))
+            target = StateTarget(table=table, store=store_of(states[part.state], table))
+            made.append((target, check_schema(self._grouped.rows_of(view.name, part.name), table.fields)))
         return made
 
 

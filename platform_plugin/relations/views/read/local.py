@@ -17,9 +17,11 @@ from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.plans import find_plan
-from platform_plugin.relations.views.read.merge import check_schema, merge_rows, read_merged
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
+from platform_plugin.relations.views.stores import store_of
+from platform_plugin.state.merged import read_merged
+from platform_plugin.state.store import check_schema
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -98,9 +100,10 @@ def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -
             for part in plan.streams
             if part.state == state.name and part.name in tails
         ]
-        rows = read_merged(work, state, scans[state.name])
+        store = store_of(state, tables[state.name])
+        rows = read_merged(work.lake, store, scans[state.name])
         # A state without keys is one row even if nothing has come.
-        known[state.name] = merge_rows(state, rows, made, fields) if made or not state.keys else rows
+        known[state.name] = store.merge_into(rows, made) if made or not state.keys else rows
     table = tables[RESULT_PART]
     return LocalResult(table=table, rows=check_schema(run_plan(plan.upper, known), table.fields))
 

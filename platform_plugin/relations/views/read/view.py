@@ -13,6 +13,7 @@ from platform_plugin.relations.views.follow.progress import consuming_part, posi
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables
+from platform_plugin.state.merged import is_merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,8 +150,8 @@ def merged_state(work: Workspace, state: State, live: Sequence[DataFrame], scan:
     from platform_plugin.engine.spark.frames.scan import query_relations, read_relation
 
     rows = read_relation(work.session, work.lake, scan)
-    if not live and state.keys and len(scan.files) <= 1:
-        return rows  # one addition is merged in itself
+    if not live and state.keys and is_merged(scan.files):
+        return rows
     for added in live:
         rows = rows.unionAll(added)
     name = new_name()

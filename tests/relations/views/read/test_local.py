@@ -10,8 +10,8 @@ from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.follow import ranges
-from platform_plugin.relations.views.read import merge
 from platform_plugin.relations.views.read.local import read_local
+from platform_plugin.state import merged
 
 pytestmark = pytest.mark.spark
 
@@ -91,12 +91,12 @@ def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypat
         read.append((scan.table.name.relation.split("__")[0], len(scan.files)))
         return found(lake, scan, **more)
 
-    found = merge.read_rows
+    found = merged.read_rows
     for _ in range(3):
         platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
         run_maintenance(platform.work)
     list(platform.execute("SELECT * FROM plain"))
-    for place in (merge, ranges):
+    for place in (merged, ranges):
         monkeypatch.setattr(place, "read_rows", reading)
     platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
     before = {row[0]: row[1] for row in platform.execute("SELECT uid, n FROM plain")}
@@ -105,6 +105,17 @@ def test_merged_states_are_kept_and_only_what_is_new_is_read(platform, monkeypat
     read.clear()
     assert {row[0]: row[1] for row in platform.execute("SELECT uid, n FROM plain")} == before
     assert read == [("plain", 1)], "one addition is new"
+    for _ in range(8):
+        platform.execute("INSERT INTO posts VALUES (7, 1, 'x', 1, 1, NULL, true)")
+        run_maintenance(platform.work)
+    lake = platform.lake
+    (state,) = [table for table in lake.tables() if table.name.relation.startswith("plain__state")]
+    files = lake.scan(state, lake.snapshot()).files
+    assert any("-base" in file.path for file in files)
+    read.clear()
+    after = {row[0]: row[1] for row in platform.execute("SELECT uid, n FROM plain")}
+    assert after == before | {7: before[7] + 8}
+    assert read == [("plain", 8)], "also of additions that were compacted since, and not of what they became"
 
 
 def test_errors_and_what_engines_do_not_agree_on_are_sparks(platform, monkeypatch):

@@ -1,4 +1,4 @@
-"""`Store`: the columns of a state while a plan is split; `join_answers`: the query over merged states."""
+"""`StateColumns`: the columns of a state while a plan is split; `join_answers`: the query over merged states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GROUPING = "grouping_set"
 
 
 @dataclass(slots=True, kw_only=True)
-class Store:
+class StateColumns:
     """The keys and stored columns of a state, with the merge of each, in terms of columns of `ROWS`."""
 
     keys: tuple[Item, ...]
@@ -83,7 +83,7 @@ def _filled(value: Scalar, names: dict[str, str]) -> Scalar:
 
 def join_answers(
     node: Aggregate,
-    main: tuple[State, Store] | None,
+    main: tuple[State, StateColumns] | None,
     answers: dict[str, Callable[[str], exp.Expr]],
     by_value: list[tuple[State, list[tuple[Item, ValueKeys]]]],
     *,
@@ -132,7 +132,9 @@ def _missing(item: Item, column: exp.Expr) -> exp.Expr:
     return parse_expression("coalesce(_0, 0)", column) if counts else column
 
 
-def _main(node: Aggregate, state: State, store: Store, aliases: Aliases, apart: GroupConditions, *, with_set: bool) -> tuple[Source, str]:
+def _main(
+    node: Aggregate, state: State, store: StateColumns, aliases: Aliases, apart: GroupConditions, *, with_set: bool
+) -> tuple[Source, str]:
     alias = aliases.take(state.name)
     scan = Scan(relation=(state.name,), kind="state", alias=alias, fields=state.columns)
     if node.sets is None and not apart.conditions:
