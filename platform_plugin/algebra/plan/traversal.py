@@ -25,7 +25,6 @@ from platform_plugin.algebra.plan.nodes import (
     Scan,
     SetOperation,
     Sort,
-    Source,
     Window,
     walk,
 )
@@ -201,10 +200,3 @@ def _own_columns(node: Node) -> set[Column]:
 def aliases_in(node: Node) -> set[str]:
     """The aliases of all sources in a plan."""
     return {found.alias for found in walk(node) if isinstance(found, (Scan, LiteralRows, Derived, Generate))}
-
-
-def source_of(source: Source) -> Source:
-    """A source without the filters on top of it."""
-    while isinstance(source, Filter):
-        source = source.source
-    return source

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.nodes import Distinct, Filter, Item, Project, Scalar, Scan, scans
+from platform_plugin.algebra.plan.filters import filter_conditions, split_filters
+from platform_plugin.algebra.plan.nodes import Distinct, Item, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.traversal import (
     column_of,
     column_reference,
@@ -20,7 +21,6 @@ from platform_plugin.algebra.plan.traversal import (
     map_scalars,
     walk_expression,
 )
-from platform_plugin.algebra.rules.conjuncts import conjuncts, has_plan
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Column, Query, Source
@@ -70,25 +70,22 @@ def _reduced(plan: Query, parent: exp.Expr | None, streams: set[str]) -> Query:
 
 
 def _only_scan(source: Source) -> Scan | None:
-    while isinstance(source, Filter):
-        source = source.source
-    return source if isinstance(source, Scan) else None
+    below, _ = split_filters(source)
+    return below if isinstance(below, Scan) else None
 
 
 def _keys(source: Source, alias: str) -> tuple[Item, ...]:
     """The stream's columns that are compared with the outer query; none if that is done in another way than by equations."""
     names: dict[str, None] = {}
-    while isinstance(source, Filter):
-        for part in conjuncts(source.condition):
-            if has_plan(part):
-                return ()
-            if all(column.alias == alias for column in columns_in(part)):
-                continue
-            column = _own_side(part.node, alias)
-            if column is None:
-                return ()
-            names[column.name] = None
-        source = source.source
+    for part in filter_conditions(split_filters(source)[1]):
+        if part.plans:
+            return ()
+        if all(column.alias == alias for column in columns_in(part)):
+            continue
+        column = _own_side(part.node, alias)
+        if column is None:
+            return ()
+        names[column.name] = None
     return tuple(Item(value=column_reference(alias, name), name=name) for name in names)
 
 

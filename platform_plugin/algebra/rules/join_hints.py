@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import restore_filters, split_filters
 from platform_plugin.algebra.plan.nodes import Derived, Filter, Join, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.traversal import is_plan, map_inputs, walk_expression
 from platform_plugin.algebra.rules.stream_first import size_of
@@ -44,16 +45,11 @@ class _Hinting:
         return map_inputs(node, lambda inner: self.below(inner, is_inside=of_from))
 
     def _hinted_from(self, source: Source) -> Source:
-        filters: list[Filter] = []
-        while isinstance(source, Filter):
-            filters.append(source)
-            source = source.source
-        source = self._hinted(source)
-        streams = self._has_stream(source)
-        for filtered in reversed(filters):
-            condition = self._hinted_subqueries(filtered.condition) if streams else filtered.condition
-            source = replace(filtered, source=source, condition=condition)
-        return source
+        below, filters = split_filters(source)
+        below = self._hinted(below)
+        if self._has_stream(below):
+            filters = [replace(one, condition=self._hinted_subqueries(one.condition)) for one in filters]
+        return restore_filters(below, filters)  # type: ignore[no-any-return]
 
     def _has_stream(self, source: Source) -> bool:
         if isinstance(source, Join):
@@ -103,17 +99,10 @@ class _Hinting:
     def _hinted_plan(self, plan: Query) -> Query:
         if not isinstance(plan, Project):
             return plan
-        filters: list[Filter] = []
-        source = plan.source
-        while isinstance(source, Filter):
-            filters.append(source)
-            source = source.source
+        source, filters = split_filters(plan.source)
         if not isinstance(source, (Scan, Derived)) or (hint := self._hint(source)) is None:
             return plan
-        source = replace(source, hint=hint)
-        for filtered in reversed(filters):
-            source = replace(filtered, source=source)
-        return replace(plan, source=source)
+        return replace(plan, source=restore_filters(replace(source, hint=hint), filters))
 
 
 def _spine(source: Source) -> list[tuple[JoinKind | None, Source]] | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.nodes import Filter, Limit, Project, Scan
+from platform_plugin.algebra.plan.filters import filter_conditions, split_filters
+from platform_plugin.algebra.plan.nodes import Limit, Project, Scan
 from platform_plugin.algebra.plan.traversal import column_of
-from platform_plugin.algebra.rules.conjuncts import conjuncts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +68,10 @@ def _read(query: PlannedQuery) -> Lookup:
         plan = plan.query
     if not isinstance(plan, Project):
         raise _NoLookup
-    source, conditions = plan.source, list[LookupCondition]()
-    while isinstance(source, Filter):
-        for part in conjuncts(source.condition):
-            conditions += _conditions(part.node)
-        source = source.source
+    source, filters = split_filters(plan.source)
     if not isinstance(source, Scan):
         raise _NoLookup
+    conditions = [condition for part in filter_conditions(filters) for condition in _conditions(part.node)]
     columns = tuple((_column(item.value.node), item.name) for item in plan.items)
     limit = None if query.limit is None else query.limit.rows
     return Lookup(relation=source.relation[-1], columns=columns, conditions=tuple(conditions), limit=limit)

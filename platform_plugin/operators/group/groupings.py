@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from platform_plugin.algebra.plan.nodes import Filter, Item, Scalar
+from platform_plugin.algebra.plan.filters import add_filters, conjuncts
+from platform_plugin.algebra.plan.nodes import Item, Scalar
 from platform_plugin.algebra.plan.traversal import columns_in
-from platform_plugin.engine.arrow.joins import conjuncts
 from platform_plugin.engine.arrow.plans import run_grouping
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
 from platform_plugin.operators.group.sharing import prepare_part
@@ -72,14 +72,7 @@ class Grouped:
 
 def _filtered(part: ComparablePart) -> Any:
     """A part's source under its filters, one by one, so that filters that begin alike are alike that far."""
-    source = part.base
-    for condition in part.conditions:
-        if condition.plans:
-            source = Filter(source=source, condition=condition)
-        else:
-            for node in conjuncts(condition.node):
-                source = Filter(source=source, condition=Scalar(node))
-    return source
+    return add_filters(part.base, [one for condition in part.conditions for one in conjuncts(condition)])
 
 
 def _calls(parts: Sequence[ComparablePart]) -> list[Scalar]:
