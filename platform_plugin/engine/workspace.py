@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.engine.limits import read_limits
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.engine import Engine
     from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
@@ -59,6 +60,14 @@ class Workspace:
                 self._session = self._attach()
             self._session.limits = self.limits
             return self._session
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """The engines besides Spark SQL, in the order in which they are asked."""
+        # The kernel is loaded with the first task, not with the lake.
+        from platform_plugin.engine.local import LocalEngine
+
+        return (LocalEngine(self.lake, self.limits),)
 
     @property
     def is_attached(self) -> bool:

@@ -42,7 +42,7 @@ class QueryPlan:
     def formula_of(self, reference: Reference, arguments: Mapping[str, object] | Sequence[object]) -> BoundFormula:
         """What is true of every row of a relation that the query can use."""
         conditions = () if self.planned is None else self.planned.conditions.get(relation_name(reference), ())
-        return BoundFormula(read_conditions(conditions, _column_name), arguments) if conditions else ALL_ROWS
+        return BoundFormula(read_conditions(conditions, planned_column), arguments) if conditions else ALL_ROWS
 
 
 def relation_name(reference: Reference) -> str:
@@ -122,7 +122,8 @@ def _can_be_rendered(planned: PlannedQuery) -> bool:
     return len(set(names)) == len(names)
 
 
-def _column_name(node: exp.Expr) -> str | None:
+def planned_column(node: exp.Expr) -> str | None:
+    """The column that a node of a plan's expression is, in lower case, if it is one."""
     from platform_plugin.algebra.plan.traversal import column_of
 
     column = column_of(node)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
+from platform_plugin.engine.refusal import RefusedByEngine, accept
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import read_file_sizes
+from platform_plugin.operators.group.parts import ROWS
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
@@ -84,7 +87,7 @@ def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[A
         for additions in found:
             try:
                 rows = _rows_of(work, additions)
-            except NotSupportedByArrow:
+            except RefusedByEngine:
                 left.append(additions)
                 continue
             written.append((additions.target, [work.lake.write(additions.scan.table, rows)] if rows.num_rows else []))
@@ -95,11 +98,12 @@ def compact_locally(work: Workspace, found: Sequence[Additions]) -> tuple[list[A
 
 
 def _rows_of(work: Workspace, additions: Additions) -> pa.Table:
-    if additions.scan.size_bytes >= work.limits.client_state_bytes:
-        raise NotSupportedByArrow("a large state", for_good=False)
-    if additions.state is None:
-        return read_rows(work.lake, additions.scan)
-    return read_merged(work, additions.state, additions.scan)
+    state, scan = additions.state, additions.scan
+    task = Task(plans=() if state is None else (TaskPlan(query=state.merge),))
+    accept(choose_engine(task, {ROWS: TaskInput(role="state", size_bytes=scan.size_bytes, scan=scan)}, work.engines))
+    if state is None:
+        return read_rows(work.lake, scan)
+    return read_merged(work, state, scan)
 
 
 def compaction(work: Workspace, additions: Additions) -> Answer:

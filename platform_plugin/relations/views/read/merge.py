@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from platform_plugin.cache import Cache
-from platform_plugin.engine.arrow.calls import is_grouped
-from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.local import compute, is_grouped
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,20 +30,12 @@ def merge_rows(state: State, rows: pa.Table, added: Sequence[pa.Table], fields: 
     few = sum(part.num_rows for part in added)
     key = state.keys[0].name if len(state.keys) == 1 else None
     if key is None or rows.num_rows < _MANY_GROUPS or few * _FEW > rows.num_rows or not is_grouped(rows.column(key).type):
-        return check_schema(run_plan(state.merge, {"rows": pa.concat_tables([rows, *added])}), fields)
+        return compute(state.merge, {"rows": pa.concat_tables([rows, *added])}, fields)
     kind = rows.column(key).type
     new = pa.chunked_array([chunk for part in added for chunk in part.column(key).chunks], type=kind)  # no chunk at all, if no row is new
     touched = pc.is_in(rows.column(key), value_set=new)
-    changed = check_schema(run_plan(state.merge, {"rows": pa.concat_tables([rows.filter(touched), *added])}), fields)
+    changed = compute(state.merge, {"rows": pa.concat_tables([rows.filter(touched), *added])}, fields)
     return pa.concat_tables([rows.filter(pc.invert(touched)), changed])
-
-
-def check_schema(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
-    """The rows with the columns and types of `fields`; other columns or types are left to Spark."""
-    schema = arrow_schema(fields)
-    if rows.column_names != schema.names or rows.schema.types != schema.types:
-        raise NotSupportedByArrow("a state of other columns than Spark gives")
-    return pa.Table.from_arrays(rows.columns, schema=schema)
 
 
 # Merged states by the files that they are of.
@@ -55,7 +45,7 @@ _MERGED: Cache[tuple[Any, ...], tuple[frozenset[int], pa.Table]] = Cache("merged
 def read_merged(work: Workspace, state: State, scan: TableScan) -> pa.Table:
     """One row for each group of a state's files; of files that came since the last read, only these are read."""
     if scan.inlined or not all(file.is_whole for file in scan.files):
-        raise NotSupportedByArrow("deleted or inlined rows in a state", for_good=False)
+        raise RefusedByEngine("deleted or inlined rows in a state", for_good=False)
     files = frozenset(file.id for file in scan.files)
     key = (work.lake.uuid, str(work.lake.location), scan.table.uuid, scan.snapshot.schema_version)
     known = _MERGED.get(key)
