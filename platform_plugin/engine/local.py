@@ -68,7 +68,7 @@ class LocalEngine:
         tasks = [bid.task for bid in bids]
         relations = _read_inputs(tasks, inputs)
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-            run = _Run(self.lake, tasks, relations, values, pool)
+            run = _LocalRun(self.lake, tasks, relations, values, pool)
             try:
                 begun = [run.begin(task) for task in tasks]
                 return [one if isinstance(one, Refusal) else one.finish() for one in begun]
@@ -121,7 +121,7 @@ def _find_needs(task: Task) -> tuple[_Needs, ...]:
     return find() if task.key is None else _NEEDS.find(task.key, find)
 
 
-class _Relations(NamedTuple):
+class _LocalRelations(NamedTuple):
     """The relations that the tasks of a run read: their rows, or why there are none."""
 
     tables: dict[str, pa.Table]
@@ -132,10 +132,10 @@ class _Relations(NamedTuple):
         return next((self.missing[name] for name in needs.relations if name in self.missing), None) if self.missing else None
 
 
-class _Run:
+class _LocalRun:
     """The tasks of one run over the same relations."""
 
-    def __init__(self, lake: Lake, tasks: Sequence[Task], relations: _Relations, values: Values, pool: Executor) -> None:
+    def __init__(self, lake: Lake, tasks: Sequence[Task], relations: _LocalRelations, values: Values, pool: Executor) -> None:
         self._lake, self._relations, self._values, self._pool = lake, relations, values, pool
         self._tables = ArrowTables(tables=relations.tables)
         self._files: list[Future[DataFile]] = []
@@ -161,13 +161,13 @@ class _Run:
         key = tuple((task.key, tuple(id(plan.query) in self._places for plan in task.plans)) for task in tasks)
         return _GROUPINGS.find(key, lambda: Groupings(shared))
 
-    def begin(self, task: Task) -> _Pending | Refusal:
+    def begin(self, task: Task) -> _PendingFiles | Refusal:
         """Compute the rows of a task, and begin to write the files that they become."""
         try:
             made = [self._rows_of(plan, needs) for plan, needs in self._plans(task)]
         except RefusedByEngine as refused:
             return remember(task, refused.refusal)
-        pending = _Pending()
+        pending = _PendingFiles()
         for plan, rows in zip(task.plans, made, strict=True):
             if plan.target is None:
                 pending.rows.append(rows)
@@ -193,7 +193,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Pending:
+class _PendingFiles:
     rows: list[pa.Table] = field(default_factory=list)
     files: list[Future[DataFile] | None] = field(default_factory=list)
 
@@ -209,7 +209,7 @@ def _prepare(task: Task, inputs: Inputs) -> PreparedSelection | None:
     return prepare_selection(plan.query, {name: rows.schema for name, rows in inputs.items() if isinstance(rows, pa.Table)})
 
 
-def _read_inputs(tasks: Sequence[Task], inputs: Inputs) -> _Relations:
+def _read_inputs(tasks: Sequence[Task], inputs: Inputs) -> _LocalRelations:
     """The rows of the relations that the tasks read, and why a table that is looked up can't be."""
     needs = [found for task in tasks for found in _find_needs(task)]
     columns = frozenset[str]().union(*(found.columns for found in needs))
@@ -226,7 +226,7 @@ def _read_inputs(tasks: Sequence[Task], inputs: Inputs) -> _Relations:
                 missing[name] = Refusal(why="a table that can't be read", for_good=False)  # told by Spark, if it stays so
         elif isinstance(relation, pa.Table):
             tables[name] = relation
-    return _Relations(tables, missing)
+    return _LocalRelations(tables, missing)
 
 
 def remember(task: Task, refusal: Refusal) -> Refusal:

@@ -54,7 +54,7 @@ def run_approximation(
     with work.lake.lease(holder="estimate") as lease:
         asked = analyse_query(plan.text)
         check_arguments(asked.parameters, arguments)
-        rows_plan = _plan_rows(work, asked, lease.snapshot)
+        rows_plan = _find_rows_plan(work, asked, lease.snapshot)
         asking = SampleQuery(
             work=work,
             written=query,
@@ -75,7 +75,7 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     """The source of the sample for a query, and the query over the sampled rows."""
     plan = plan_approximation(query)
     asked = analyse_query(plan.text)
-    rows_plan, written = _plan_rows(work, asked, snapshot), written_relation(query, asked.relations[0])
+    rows_plan, written = _find_rows_plan(work, asked, snapshot), written_relation(query, asked.relations[0])
     source = find_source(work, written, snapshot, rows_plan.columns_of(asked, written), rows_plan.formula_of(written, ()))
     said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
     begun = [said, f'samples "{source.name}"']
@@ -89,7 +89,7 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     return [*begun, "asks of each sampled row:", plan.text]
 
 
-def _plan_rows(work: Workspace, asked: Query, snapshot: Snapshot) -> QueryPlan:
+def _find_rows_plan(work: Workspace, asked: Query, snapshot: Snapshot) -> QueryPlan:
     """The plan of the query over the sampled rows, which have marks beside their columns."""
     return find_query_plan(work, asked, snapshot, Resolver(work, snapshot), marks=(UNIT, STRATUM))
 

@@ -48,7 +48,7 @@ def take_locally(
     work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]
 ) -> tuple[list[tuple[PendingView, Refusal]], Written]:
     """The files that a range adds to views for which an engine bids, and the views that are left to Spark SQL."""
-    relations = _Relations(work, snapshot, stream, views)
+    relations = _RangeTasks(work, snapshot, stream, views)
     engine = None
     offers: list[_Offer] = []
     rest: list[tuple[PendingView, Refusal]] = []
@@ -93,7 +93,7 @@ def _task_key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingVie
     return ("range", work.lake.uuid, view.record.uuid, snapshot.schema_version, stream, parts)
 
 
-class _Relations:
+class _RangeTasks:
     """A range of a stream that some views consume, and the results of static parts that they look up."""
 
     def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> None:
