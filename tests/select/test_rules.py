@@ -107,6 +107,18 @@ def test_a_plan_as_text_answers_as_the_text(platform: Platform, monkeypatch: pyt
 
 @pytest.mark.spark
 @pytest.mark.parametrize("switch", ["ON", "OFF"])
+def test_each_question_mark_is_a_value_of_its_own(platform: Platform, switch: str) -> None:
+    """Where a rule rewrites the plan, two calls that differ in their parameters only are still two."""
+    platform.execute(f"SET RULE ALL {switch}")
+    try:
+        text = "SELECT count_if(score >= ?) AS a, count_if(score >= ?) AS b, uid + ? AS u FROM posts JOIN users ON id = uid GROUP BY uid ORDER BY uid + ?"
+        assert list(platform.execute(text, [0, 4, 10, 20])) == [(5, 2, 11), (4, 2, 12), (4, 2, 13)]
+    finally:
+        platform.execute("SET RULE ALL ON")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("switch", ["ON", "OFF"])
 def test_a_star_does_not_stand_for_hidden_columns_that_are_used(platform: Platform, switch: str) -> None:
     """`posts` has two commits of ten rows."""
     platform.execute(f"SET RULE ALL {switch}")

@@ -39,7 +39,7 @@ class DistinctKeys:
         if facts.has_hints or not streams:
             return None
         plan = _changed(query.plan, streams)
-        return None if plan == query.plan else replace(query, plan=plan, is_rewritten=True)
+        return None if plan is query.plan else replace(query, plan=plan, is_rewritten=True)
 
 
 def _changed(node: Any, streams: set[str]) -> Any:
@@ -48,12 +48,14 @@ def _changed(node: Any, streams: set[str]) -> Any:
 
 
 def _changed_value(value: Scalar, streams: set[str]) -> Scalar:
+    if not value.plans:
+        return value
     plans = list(value.plans)
     for node in walk_expression(value.node):
         if is_plan(node):
             number = int(node.name)
             plans[number] = _reduced(plans[number], node.parent, streams)
-    return Scalar(value.node, tuple(plans))
+    return value if all(old is new for old, new in zip(value.plans, plans, strict=True)) else Scalar(value.node, tuple(plans))
 
 
 def _reduced(plan: Query, parent: exp.Expr | None, streams: set[str]) -> Query:

@@ -47,7 +47,7 @@ class _Hinting:
     def _hinted_from(self, source: Source) -> Source:
         below, filters = split_filters(source)
         below = self._hinted(below)
-        if self._has_stream(below):
+        if self._has_stream(below) and any(one.condition.plans for one in filters):
             filters = [replace(one, condition=self._hinted_subqueries(one.condition)) for one in filters]
         return restore_filters(below, filters)  # type: ignore[no-any-return]
 
@@ -90,6 +90,8 @@ class _Hinting:
 
     def _hinted_subqueries(self, value: Scalar) -> Scalar:
         """Relations in IN and EXISTS over a stream's rows are looked up like those of joins."""
+        if not value.plans:
+            return value
         plans = list(value.plans)
         for node in walk_expression(value.node):
             if is_plan(node) and isinstance(node.parent, (exp.In, exp.Exists)):

@@ -33,7 +33,7 @@ class StreamFirst:
         if facts.has_hints:
             return None
         plan = _ordered(query.plan, facts)
-        return None if plan == query.plan else replace(query, plan=plan, is_rewritten=True)
+        return None if plan is query.plan else replace(query, plan=plan, is_rewritten=True)
 
 
 def _ordered(node: Any, facts: RuleFacts, *, is_inside: bool = False) -> Any:

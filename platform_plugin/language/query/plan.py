@@ -82,7 +82,7 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
         if query.is_shortened and len(query.tokens) > _MOST_TOKENS:
             raise NotPlanned("a list of literals is very long")
         tree = read_exact_tree(query)
-        plan = build_plan(tree, relation, fail, lambda text: analyse_query(text).tree, allows_twins=True)
+        plan = build_plan(tree, relation, fail, lambda text: analyse_query(text).tree, allows_twins=True, has_places=False)
     except (InvalidStatement, UnknownObject, NotPlanned, RecursionError) as error:
         return QueryPlan(planned=None, why=_reason(error))
     planned = PlannedQuery(plan=plan, has_written_names=_has_written_names(tree))

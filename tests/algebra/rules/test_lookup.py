@@ -54,3 +54,8 @@ def test_other_queries_are_none(text):
 
 def test_a_rule_that_is_off_does_nothing():
     assert plan_text("SELECT uid FROM posts", off=["lookup"])[1].planned.lookup is None
+
+
+def test_parameters_without_names_are_values_of_their_own():
+    plan = plan_text("SELECT count_if(score > ?) AS a, count_if(score > ?) AS b, count_if(score > :c) AS c FROM posts")[1].planned.plan
+    assert len(plan.source.query.calls) == 3
