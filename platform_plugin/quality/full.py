@@ -11,7 +11,7 @@ from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.quality.aggregates import columns_of, plan_measure
 from platform_plugin.quality.validate import ExpectationOutcome, run_validation
-from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.select.small_query import answer_small_query
 
 if TYPE_CHECKING:

@@ -137,7 +137,8 @@ def _find_request(work: Workspace, query: Span, number: int) -> _LookupRequest:
 
 def _read_request(work: Workspace, query: Span) -> _LookupRequest:
     from platform_plugin.language.query.query import analyse_query
-    from platform_plugin.relations.bind import Resolver, find_query_plan
+    from platform_plugin.relations.bind.plans import find_query_plan
+    from platform_plugin.relations.bind.resolve import Resolver
 
     reading, snapshot = analyse_query(query), work.lake.snapshot()
     reference = reading.relations[0] if len(reading.relations) == 1 else None

@@ -9,7 +9,8 @@ from platform_plugin.engine.engine import Task
 from platform_plugin.engine.refusal import Refusal, RefusedByEngine, accept
 from platform_plugin.language.query.plan import NotPlanned, relation_name
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.relations.bind import Resolver, find_query_plan
+from platform_plugin.relations.bind.plans import find_query_plan
+from platform_plugin.relations.bind.resolve import Resolver
 from platform_plugin.relations.kinds import find_kind
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import QueryFailed, RefusedView
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.relations.bind import new_name, read_named
+from platform_plugin.relations.bind.names import new_name
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.follow.ranges import empty_range, rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small

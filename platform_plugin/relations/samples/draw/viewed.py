@@ -21,7 +21,8 @@ from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.body import read_body
-from platform_plugin.relations.bind import new_name, read_named
+from platform_plugin.relations.bind.names import new_name
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
 from platform_plugin.relations.samples.keys.lowest import key_bound
 from platform_plugin.relations.samples.record import SampleProgress

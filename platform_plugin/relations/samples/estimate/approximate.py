@@ -13,7 +13,8 @@ from platform_plugin.language.query.approximate import STRATUM, UNIT, plan_appro
 from platform_plugin.language.query.query import Query, analyse_query
 from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.relations.arguments import check_arguments
-from platform_plugin.relations.bind import Resolver, find_query_plan
+from platform_plugin.relations.bind.plans import find_query_plan
+from platform_plugin.relations.bind.resolve import Resolver
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
 from platform_plugin.relations.samples.estimate.answer import Estimates, estimate

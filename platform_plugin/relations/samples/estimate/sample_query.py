@@ -18,7 +18,8 @@ from platform_plugin.language.query.approximate import STRATUM, UNIT
 from platform_plugin.language.query.plan import relation_name
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.arguments import used_arguments
-from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_named
+from platform_plugin.relations.bind.names import lake_name, new_name, place_errors
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.samples.population import read_drawn
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.operators.group.parts import ROWS
 from platform_plugin.relations.answers import Answer, StateTarget
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.read.merge import read_merged
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.errors import InvalidValue
-from platform_plugin.relations.bind import bind_part, read_part
+from platform_plugin.relations.bind.query import bind_part
+from platform_plugin.relations.bind.read import read_part
 from platform_plugin.relations.reading import RelationRows
 from platform_plugin.relations.views.read.local import read_local
 from platform_plugin.relations.views.read.stored import find_recent, find_stored
