@@ -114,7 +114,8 @@ def _show_status(given: argparse.Namespace) -> int:
         lake = None
         if overview is not None:
             age = (now - overview.committed_at).total_seconds()
-            lake = asdict(overview) | {"bytes": overview.bytes, "newest_commit_age_seconds": age}
+            relations = [asdict(relation) | {"lag_seconds": relation.lag_seconds(now)} for relation in overview.relations]
+            lake = asdict(overview) | {"relations": relations, "bytes": overview.bytes, "newest_commit_age_seconds": age}
         print_document({"lake": lake, "server": server_document(server), "cache_bytes": read_limit(os.environ.get(BUDGET_VARIABLE))})
         return 0
     print(f"server    {server_text(server)}")
@@ -128,7 +129,7 @@ def _show_status(given: argparse.Namespace) -> int:
     print(f"caches    at most {byte_text(read_limit(os.environ.get(BUDGET_VARIABLE)))} in each process; SHOW CACHES lists its own")
     if overview.relations:
         print()
-        columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival")
+        columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival", "rows waiting", "lag")
         rows: list[tuple[Any, ...]] = [
             (
                 r.schema,
@@ -139,12 +140,16 @@ def _show_status(given: argparse.Namespace) -> int:
                 "" if r.bytes is None else byte_text(r.bytes),
                 "" if r.rows_per_second is None else f"{r.rows_per_second:,.1f}",
                 "" if r.last_arrival is None else f"{seconds_text(max(0.0, (now - r.last_arrival).total_seconds()))} ago",
+                "" if r.rows_waiting is None else f"{r.rows_waiting:,}",
+                "" if (lag := r.lag_seconds(now)) is None else seconds_text(lag),
             )
             for r in overview.relations
         ]
+        if not any(r.rows_waiting is not None for r in overview.relations):
+            columns, rows = columns[:8], [row[:8] for row in rows]
         if not any(r.kind == "stream" for r in overview.relations):
             columns, rows = columns[:6], [row[:6] for row in rows]
-        print_table(columns, rows, numeric=frozenset((3, 4, 5, 6)))
+        print_table(columns, rows, numeric=frozenset((3, 4, 5, 6, 8)))
     else:
         print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
     for stall in overview.stalls:
