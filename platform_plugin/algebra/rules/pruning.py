@@ -45,14 +45,20 @@ class Pruning:
     def apply(self, query: PlannedQuery, facts: RuleFacts) -> PlannedQuery | None:
         """Note the conditions on every relation; for one that is read twice, those that both have."""
         del facts
-        descent = _Descent()
-        descent.into_query(query.plan, ())
-        conditions: dict[str, tuple[exp.Expr, ...]] = {}
-        for relation, uses in descent.uses.items():
-            shared = [node for node in uses[0] if all(node in other for other in uses[1:])]
-            if shared:
-                conditions[relation] = tuple(shared)
+        conditions = find_conditions(query.plan)
         return replace(query, conditions=conditions) if conditions else None
+
+
+def find_conditions(plan: Query, known: Sequence[Scalar] = ()) -> dict[str, tuple[exp.Expr, ...]]:
+    """The conditions on each relation for the rows that the query can use, where `known` hold for every row of its result that is used."""
+    descent = _Descent()
+    descent.into_query(plan, known)
+    conditions: dict[str, tuple[exp.Expr, ...]] = {}
+    for relation, uses in descent.uses.items():
+        shared = [node for node in uses[0] if all(node in other for other in uses[1:])]
+        if shared:
+            conditions[relation] = tuple(shared)
+    return conditions
 
 
 @dataclass(slots=True)

@@ -39,9 +39,13 @@ class QueryPlan:
             return mentioned_columns(query.tree)
         return self.planned.columns.get(relation_name(reference))
 
+    def conditions_of(self, reference: Reference) -> tuple[exp.Expr, ...]:
+        """The conditions on a relation's columns that hold for every row that the query can use."""
+        return () if self.planned is None else self.planned.conditions.get(relation_name(reference), ())
+
     def formula_of(self, reference: Reference, arguments: Mapping[str, object] | Sequence[object]) -> BoundFormula:
         """What is true of every row of a relation that the query can use."""
-        conditions = () if self.planned is None else self.planned.conditions.get(relation_name(reference), ())
+        conditions = self.conditions_of(reference)
         return BoundFormula(read_conditions(conditions, planned_column), arguments) if conditions else ALL_ROWS
 
 
@@ -93,6 +97,22 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
             planned = replace(planned, is_rewritten=True, has_written_names=True)
     planned, firings = apply_rules(rules_of("names"), planned, RuleFacts(has_hints=_has_hints(query)), off=off)
     return QueryPlan(planned=planned, firings=firings)
+
+
+def narrow_plan(plan: QueryPlan, names: Sequence[str], conditions: Sequence[exp.Expr]) -> QueryPlan:
+    """The plan of a view's query whose reader uses only rows under these conditions; it has `names` for the columns, if it has others."""
+    if plan.planned is None or not conditions:
+        return plan
+    from platform_plugin.algebra.plan.nodes import Scalar, outputs
+    from platform_plugin.algebra.plan.traversal import column_reference, map_columns
+    from platform_plugin.algebra.rules.pruning import find_conditions
+
+    columns = [column.name for column in outputs(plan.planned.plan)]
+    if names and len(names) != len(columns):
+        return plan
+    own = dict(zip(names or columns, columns, strict=True))
+    known = [map_columns(Scalar(node), lambda column: column_reference(column.alias, own[column.name])) for node in conditions]
+    return replace(plan, planned=replace(plan.planned, conditions=find_conditions(plan.planned.plan, known)))
 
 
 def apply_sizes(

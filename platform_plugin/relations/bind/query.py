@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.algebra.plan.placed import POSITION
-from platform_plugin.language.query.plan import apply_sizes, relation_name
+from platform_plugin.language.query.plan import apply_sizes, narrow_plan, relation_name
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Place, Span, locate_offset
 from platform_plugin.relations.arguments import check_arguments, used_arguments
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.faults import TextPlaces
+    from platform_plugin.relations.reading import ReadRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,13 @@ class BoundPart(NamedTuple):
     limit: int | None = None
 
 
+class ViewReader(NamedTuple):
+    """What a view's reader calls its columns, if not as its query does, and what it needs of its rows."""
+
+    columns: tuple[str, ...]
+    need: ReadRequest
+
+
 def bind_part(
     reading: ReadContext,
     text: Span | str,
@@ -93,16 +101,20 @@ def bind_part(
     within: tuple[Name, ...],
     *,
     leaves_limit: bool = False,
+    reader: ViewReader | None = None,
 ) -> BoundPart:
-    """A query inside another one; what it reads is counted in `reading`."""
+    """A query inside another one; what it reads is counted in `reading`. That of a view is told what its `reader` uses."""
     work, query = reading.work, analyse_query(text)
     check_arguments(query.parameters, arguments)
     find_streams(reading, query)
     resolver = Resolver(work, snapshot, arguments)
     plan = find_query_plan(work, query, snapshot, resolver)
+    given = arguments
+    if reader is not None:
+        plan, given = narrow_plan(plan, reader.columns, reader.need.conditions), reader.need.arguments
     reading.is_plain = reading.is_plain and plan.planned is not None and plan.planned.is_bounded
     rows = {
-        reference: read_reference(reading, reference, resolver, request_rows(plan, query, reference, arguments, within))
+        reference: read_reference(reading, reference, resolver, request_rows(plan, query, reference, given, within))
         for reference in query.relations
     }
     sizes = {relation_name(reference): read.size for reference, read in rows.items()}

@@ -67,6 +67,8 @@ def request_rows(plan: QueryPlan, query: Query, reference: Reference, arguments:
     return ReadRequest(
         columns=plan.columns_of(query, reference),
         formula=plan.formula_of(reference, arguments),
+        conditions=plan.conditions_of(reference),
+        arguments=arguments,
         staleness=_staleness(reference, arguments),
         within=within,
     )
