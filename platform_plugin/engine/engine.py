@@ -94,7 +94,9 @@ class TaskResult:
 class Engine(Protocol):
     """An engine. Whatever it runs has the answer of Spark SQL, value for value; it refuses everything else."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What options and reports call it."""
 
     def bid(self, task: Task, inputs: Inputs) -> Bid | Refusal:
         """The offer for a task over inputs of this size, or the reason why it is left to others; no row is read."""

@@ -203,7 +203,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/answers": ("relations/views/test_maintaining",),
     "relations/bind/names": ("relations/streams/test_reading", "sql/test_scripts"),
     "relations/bind/plans": ("select/test_rules", "select/test_lookup"),
-    "relations/bind/query": ("relations/streams/test_reading", "sql/test_scripts"),
     "relations/bind/read": ("relations/streams/test_reading", "sql/test_scripts"),
     "relations/bind/resolve": ("relations/streams/test_reading", "sql/test_scripts"),
     "relations/bind/rows": ("relations/tables/test_change",),

@@ -58,7 +58,7 @@ _FUNCTION_NAMES = {"range": ("id",), "explode": ("col",), "explode_outer": ("col
 def find_mentioned_hidden(tree: exp.Expr) -> frozenset[str]:
     """The names of hidden columns that a text mentions."""
     found = {str(node.this).lower() for node in list_nodes(tree) if isinstance(node, exp.Identifier)}
-    return found & _HIDDEN_NAMES
+    return _HIDDEN_NAMES & found
 
 
 def drop_unused_hidden(query: Query) -> Query:

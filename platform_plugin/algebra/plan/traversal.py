@@ -61,7 +61,7 @@ def copy_tree(node: exp.Expr) -> exp.Expr:
 
 def bare_copy(node: exp.Expr) -> exp.Expr:
     """A node like this one, without arguments."""
-    copied = _new(node.__class__)
+    copied: exp.Expr = _new(node.__class__)
     copied.args = {}
     copied.parent = copied.arg_key = copied.index = copied.comments = copied._hash = None  # noqa: SLF001
     copied._type = node._type  # noqa: SLF001

@@ -206,7 +206,7 @@ def bind_values(query: Query, values: Mapping[str, Any] | Sequence[Any]) -> Quer
             return value
         return Scalar(map_nodes(value.node, change), value.plans)
 
-    return visit(query) if len(values) else query  # type: ignore[no-any-return]
+    return visit(query) if len(values) else query
 
 
 def _spark_scalar(parameter: Parameter, values: Mapping[str, Any] | Sequence[Any]) -> pa.Scalar:

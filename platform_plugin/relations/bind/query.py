@@ -86,7 +86,7 @@ class BoundPart(NamedTuple):
     limit: int | None = None
 
 
-class ViewReader(NamedTuple):
+class ViewNeed(NamedTuple):
     """What a view's reader calls its columns, if not as its query does, and what it needs of its rows."""
 
     columns: tuple[str, ...]
@@ -101,7 +101,7 @@ def bind_part(
     within: tuple[Name, ...],
     *,
     leaves_limit: bool = False,
-    reader: ViewReader | None = None,
+    reader: ViewNeed | None = None,
 ) -> BoundPart:
     """A query inside another one; what it reads is counted in `reading`. That of a view is told what its `reader` uses."""
     work, query = reading.work, analyse_query(text)
