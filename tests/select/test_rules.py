@@ -113,7 +113,7 @@ def test_each_question_mark_is_a_value_of_its_own(platform: Platform, switch: st
     try:
         counts = "SELECT count_if(score >= ?) AS a, count_if(score >= ?) AS b, uid + ? AS u"
         text = f"{counts} FROM posts JOIN users ON id = uid GROUP BY uid ORDER BY uid + ?"
-        assert list(platform.execute(text, [0, 4, 10, 20])) == [(5, 2, 11), (4, 2, 12), (4, 2, 13)]
+        assert list(platform.execute(text, [0, 4, 10, 20])) == [(4, 1, 11), (4, 2, 12), (4, 2, 13)]
     finally:
         platform.execute("SET RULE ALL ON")
 

@@ -48,7 +48,7 @@ def platform(tmp_path_factory, spark_server):
         ("SELECT * FROM few WHERE i = 30", {}, 4, 0),
         ("SELECT * FROM ranked WHERE i = 30", {}, 4, 1),
         ("SELECT p.i FROM plain p LEFT JOIN plain q ON p.i = q.i AND q.i = 10", {}, 5, 8),
-        ("SELECT p.i FROM plain p LEFT JOIN plain q ON p.i = q.i WHERE q.i = 10", {}, 5, 1),
+        ("SELECT p.i FROM plain p LEFT JOIN plain q ON p.i = q.i WHERE q.i = 10", {}, 8, 1),
     ],
 )
 def test_a_condition_on_a_view_leaves_out_files_below_it(platform, text, arguments, files, count):
