@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.lake.upkeep.vacuum import VacuumOutcome
+    from platform_plugin.select.overview import Overview
 
 URL_VARIABLE = "PLATFORM_URL"
 
@@ -92,6 +93,35 @@ def run_status(given: argparse.Namespace) -> int:
         return 0
 
 
+def _print_relations(overview: Overview, now: datetime) -> None:
+    """The relations of a lake as a table, without the columns that nothing in it has."""
+    if overview.relations:
+        print()
+        columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival", "rows waiting", "lag")
+        rows: list[tuple[Any, ...]] = [
+            (
+                r.schema,
+                r.name,
+                r.kind,
+                "" if r.rows is None else f"{r.rows:,}",
+                "" if r.files is None else r.files,
+                "" if r.bytes is None else byte_text(r.bytes),
+                "" if r.rows_per_second is None else f"{r.rows_per_second:,.1f}",
+                "" if r.last_arrival is None else f"{seconds_text(max(0.0, (now - r.last_arrival).total_seconds()))} ago",
+                "" if r.rows_waiting is None else f"{r.rows_waiting:,}",
+                "" if (lag := r.lag_seconds(now)) is None else seconds_text(lag),
+            )
+            for r in overview.relations
+        ]
+        if not any(r.rows_waiting is not None for r in overview.relations):
+            columns, rows = columns[:8], [row[:8] for row in rows]
+        if not any(r.kind == "stream" for r in overview.relations):
+            columns, rows = columns[:6], [row[:6] for row in rows]
+        print_table(columns, rows, numeric=frozenset((3, 4, 5, 6, 8)))
+    else:
+        print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
+
+
 def _show_status(given: argparse.Namespace) -> int:
     import os
 
@@ -115,7 +145,8 @@ def _show_status(given: argparse.Namespace) -> int:
         lake = None
         if overview is not None:
             age = (now - overview.committed_at).total_seconds()
-            lake = asdict(overview) | {"bytes": overview.bytes, "newest_commit_age_seconds": age}
+            relations = [asdict(relation) | {"lag_seconds": relation.lag_seconds(now)} for relation in overview.relations]
+            lake = asdict(overview) | {"relations": relations, "bytes": overview.bytes, "newest_commit_age_seconds": age}
         print_document({"lake": lake, "server": server_document(server), "cache_bytes": read_limit(os.environ.get(BUDGET_VARIABLE))})
         return 0
     print(f"server    {server_text(server)}")
@@ -130,27 +161,7 @@ def _show_status(given: argparse.Namespace) -> int:
     copies = list(list_copies(locate_cache()))
     if copies:
         print(f"copies    {byte_text(sum(copy.bytes for copy in copies))} in {count_text(len(copies), 'file')} of {locate_cache()}")
-    if overview.relations:
-        print()
-        columns: tuple[str, ...] = ("schema", "name", "kind", "rows", "files", "size", "rows/s", "last arrival")
-        rows: list[tuple[Any, ...]] = [
-            (
-                r.schema,
-                r.name,
-                r.kind,
-                "" if r.rows is None else f"{r.rows:,}",
-                "" if r.files is None else r.files,
-                "" if r.bytes is None else byte_text(r.bytes),
-                "" if r.rows_per_second is None else f"{r.rows_per_second:,.1f}",
-                "" if r.last_arrival is None else f"{seconds_text(max(0.0, (now - r.last_arrival).total_seconds()))} ago",
-            )
-            for r in overview.relations
-        ]
-        if not any(r.kind == "stream" for r in overview.relations):
-            columns, rows = columns[:6], [row[:6] for row in rows]
-        print_table(columns, rows, numeric=frozenset((3, 4, 5, 6)))
-    else:
-        print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
+    _print_relations(overview, now)
     for stall in overview.stalls:
         first, *others = stall.lines
         print(f"\n{stall.schema}.{stall.name} is stalled: {first}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from platform_plugin.dialect import faults
 from platform_plugin.dialect.cursor import Cursor
 from platform_plugin.dialect.faults import InterfaceError, NotSupportedError, raise_dbapi_errors
+from platform_plugin.engine.workspace import RuleSwitches
 
 if TYPE_CHECKING:
     from platform_plugin.dialect.shared import SharedPlatform
@@ -37,6 +38,8 @@ class Connection:
         self._cursors: weakref.WeakSet[Cursor] = weakref.WeakSet()
         self._leave = weakref.finalize(self, shared.leave)
         self._done = 0
+        self.rules = RuleSwitches()
+        """What SET RULE has switched off for this connection."""
 
     @property
     def platform(self) -> Platform:

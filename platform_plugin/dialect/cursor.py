@@ -48,7 +48,7 @@ class Cursor:
     def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
         """Run a statement with values for its `:names` (a dict) or `?` (a list). A text without a statement does nothing."""
         self._begin()
-        with raise_data_errors(), raise_dbapi_errors():
+        with raise_data_errors(), raise_dbapi_errors(), self.connection.rules.in_force():
             if _is_empty(operation):
                 return self
             self._take(self.connection.platform.execute(operation, _bindable_set(parameters)))
@@ -61,7 +61,7 @@ class Cursor:
         if not sets:
             self.rowcount = 0
             return self
-        with raise_data_errors(), raise_dbapi_errors():
+        with raise_data_errors(), raise_dbapi_errors(), self.connection.rules.in_force():
             if (batch := plan_batch(operation, sets)) is not None:
                 from platform_plugin.relations.tables.insert import run_insert
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,3 +24,18 @@ class Refusal:
 
     def __str__(self) -> str:
         return self.why
+
+
+class RefusedByEngine(Exception):
+    """Ends work of several steps of which one is refused; `refusal` says why."""
+
+    def __init__(self, why: str, *, for_good: bool = True, operator: str | None = None) -> None:
+        super().__init__(why)
+        self.refusal = Refusal(why=why, for_good=for_good, operator=operator)
+
+
+def accept(result: Result | Refusal) -> Result:
+    """The result of a step; raises `RefusedByEngine` for a refusal."""
+    if isinstance(result, Refusal):
+        raise RefusedByEngine(result.why, for_good=result.for_good, operator=result.operator)
+    return result

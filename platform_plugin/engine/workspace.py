@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from platform_plugin.engine.limits import read_limits
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from platform_plugin.engine.engine import Engine
     from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
@@ -31,6 +36,26 @@ _OPTIONS: dict[str, str | int | bool] = {
 }
 
 
+class RuleSwitches:
+    """The rules on plans that one session has switched off."""
+
+    def __init__(self) -> None:
+        self.off: frozenset[str] = frozenset()
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Let them hold for what runs inside, whichever workspace it runs on."""
+        before = _OF_CONNECTION.set(self)
+        try:
+            yield
+        finally:
+            _OF_CONNECTION.reset(before)
+
+
+# Connections may share a workspace, and each has switches of its own.
+_OF_CONNECTION: ContextVar[RuleSwitches | None] = ContextVar("the switches of the connection whose statement runs", default=None)
+
+
 class Workspace:
     """A lake and a Spark session. The first statement that needs Spark attaches to it; after a loss the next one attaches again."""
 
@@ -44,8 +69,16 @@ class Workspace:
         self._session: Session | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
-        self.rules_off: frozenset[str] = frozenset()
-        """The rules on plans of queries that are switched off."""
+        self._rules = RuleSwitches()
+
+    @property
+    def rules_off(self) -> frozenset[str]:
+        """The rules on plans of queries that are switched off, by the connection whose statement runs, or else by the platform."""
+        return (_OF_CONNECTION.get() or self._rules).off
+
+    @rules_off.setter
+    def rules_off(self, off: frozenset[str]) -> None:
+        (_OF_CONNECTION.get() or self._rules).off = off
 
     @property
     def session(self) -> Session:
@@ -59,6 +92,14 @@ class Workspace:
                 self._session = self._attach()
             self._session.limits = self.limits
             return self._session
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        """The engines besides Spark SQL, in the order in which they are asked."""
+        # The kernel is loaded with the first task, not with the lake.
+        from platform_plugin.engine.local import LocalEngine
+
+        return (LocalEngine(self.lake, self.limits),)
 
     @property
     def is_attached(self) -> bool:

@@ -12,7 +12,7 @@ from platform_plugin.language.statements.refresh import RefreshSample, RefreshVi
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.maintenance.due import describe_due
 from platform_plugin.maintenance.run import RESULT, find_due, run_maintenance
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.follow.maintained import Selection
 from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.result import Result

@@ -17,7 +17,8 @@ from platform_plugin.lake.catalogue.tables import Name, View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.operators.group.parts import find_hidden
-from platform_plugin.relations.bind import new_name, read_named
+from platform_plugin.relations.bind.names import new_name
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history, rows_of
 from platform_plugin.relations.views.plans import find_plan, read_unsplit_plan
 from platform_plugin.relations.views.read.view import read_view, split_name

@@ -23,7 +23,7 @@ from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.quality.cases import find_cases
 from platform_plugin.quality.difference import find_difference
-from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.bind.names import lake_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import locate_offset
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.target import find_existing, find_target, refuse_protected, statement_result
 

@@ -9,7 +9,7 @@ from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.commit.passes import ForgetPasses
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations import hooks
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.target import find_existing, find_target, refuse_protected, statement_result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from platform_plugin.engine.engine import TaskInput
 from platform_plugin.lake.read import small
 
 if TYPE_CHECKING:
@@ -36,3 +37,16 @@ def read_small(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table | 
 def read_stored(work: Workspace, table: Table, snapshot: Snapshot) -> SmallRelation:
     """A table, and the rows of its files if they are few."""
     return SmallRelation(table, read_small(work, table, snapshot))
+
+
+def table_input(work: Workspace, table: Table, snapshot: Snapshot) -> TaskInput:
+    """A table as an input of tasks, which an engine in this process reads whole if it is small."""
+    scan = work.lake.scan(table, snapshot)
+    return TaskInput(
+        role="table",
+        row_count=scan.record_count,
+        size_bytes=scan.size_bytes,
+        file_count=len(scan.files),
+        read=lambda _: small.read_small_scan(work.lake, scan),
+        scan=scan,
+    )

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
+    from sqlglot import exp
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table, View
     from platform_plugin.lake.read.scan import TableScan
+    from platform_plugin.relations.arguments import Arguments
 
 
 @dataclass(slots=True)
@@ -58,6 +60,9 @@ class ReadRequest:
     """At least the columns that are used, in lower case; None for all."""
     formula: BoundFormula = ALL_ROWS
     """What is true of every row that the query can use."""
+    conditions: tuple[exp.Expr, ...] = ()
+    """The same as conditions, for a relation that is a query itself; their parameters have these `arguments`."""
+    arguments: Arguments = ()
     staleness: timedelta | None = None
     """How far the rows may be behind."""
     within: tuple[Name, ...] = ()

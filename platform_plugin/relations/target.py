@@ -12,7 +12,7 @@ from platform_plugin.lake.commit.dependents import find_protector, protected_tab
 from platform_plugin.language.text.places import suggest_word
 from platform_plugin.relations import hooks
 from platform_plugin.relations.batches import BatchAlreadyTaken, TakeBatches, check_batch_id, read_batches
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.kinds import declared_kind
 from platform_plugin.relations.result import Result
 

@@ -1,25 +1,22 @@
-"""`answer_lookup`: answers a look-up in a small relation with Arrow, without Spark."""
+"""`answer_lookup`: answers a query for rows of one small relation by an engine in this process, without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal as Number
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from platform_plugin.algebra.rules.lookup import Lookup, LookupCondition
-from platform_plugin.algebra.types.data_types import Decimal, IntervalType, Primitive
 from platform_plugin.cache import Cache
+from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.engine import Task
+from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError, SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.query.staleness import read_duration
-from platform_plugin.language.text.leaves import read_constant
-from platform_plugin.language.text.values import Literal, Parameter
+from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
 from platform_plugin.relations.result import Result
@@ -28,37 +25,48 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from sqlglot import exp
-
-    from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.algebra.rules.lookup import Lookup
+    from platform_plugin.engine.choose import Choice
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.places import Span
 
-_WHOLE = frozenset({"int8", "int16", "int32", "int64"})
-# The types that mean the same to Arrow and to Spark, value for value and as columns of a result.
-_SAME = _WHOLE | {"boolean", "varchar", "date", "float32", "float64", "timestamp"}
+# The types of columns that a result from Spark has as well.
+_PLAIN = frozenset(
+    [
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.date32(),
+        pa.timestamp("us"),
+    ]
+)
 
-_COMPARE = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _LookupRequest:
     """What a query asks of one relation at a snapshot; no look-up if it is more than that."""
 
     snapshot_id: int
     lookup: Lookup | None = None
     reference: Reference | None = None
-    conditions: tuple[LookupCondition, ...] = ()
-    """The conditions with plain values and parameters."""
+    choice: Choice | Refusal | None = None
+    """The engine that answers it, once the columns are there."""
+    has_plain_types: bool = False
+    """Whether an answer had types that Spark gives too; all answers have the same."""
 
 
 _REQUESTS: Cache[tuple[Any, ...], _LookupRequest] = Cache("plans of lookups", weigh=lambda _: 3_000)
 
 
 def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
-    """The result of a query that is a look-up in a small relation, or None where Spark must answer."""
+    """The result of a query for rows of one small relation, or None where Spark must answer."""
     number = work.lake.newest_id()
     try:
         request = _find_request(work, query, number)
@@ -67,12 +75,9 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
         return None
     if request.reference is not None and request.reference.changes is not None:
         return _answer_changes(work, query, request.reference, arguments)
-    if request.lookup is None or request.reference is None:
+    if request.lookup is None or request.reference is None or isinstance(request.choice, Refusal):
         return None
     lookup, relation = request.lookup, request.reference.name.parts
-    bound = _bound(request.conditions, arguments) if request.conditions else ()
-    if bound is None:
-        return None
     staleness = None if request.reference.travel is None else _staleness(request.reference, arguments)
     try:
         held = _newest(work, relation, number)
@@ -84,20 +89,50 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
         return None
     if held.table is None or held.rows is None:
         return None
-    if lookup.columns == held.columns and not bound:
+    if lookup.columns is not None and lookup.columns == held.columns:
         # All of it: nothing has to be looked at or taken apart.
-        rows = held.rows if lookup.limit is None else held.rows.slice(0, lookup.limit)
-        return Result(rows, snapshot=held.snapshot) if held.is_plain else None
-    if not _is_plain(held.table, lookup, bound):
+        rows = held.rows if held.is_plain else None
+    else:
+        rows = _run(work, request, lookup, held.rows, arguments)
+    if rows is None:
         return None
-    return Result(_chosen(held.rows, lookup, bound), snapshot=held.snapshot)
+    return Result(rows if lookup.limit is None else rows.slice(0, lookup.limit), snapshot=held.snapshot)
+
+
+def _run(
+    work: Workspace, request: _LookupRequest, lookup: Lookup, rows: pa.Table, arguments: Mapping[str, Any] | Sequence[Any]
+) -> pa.Table | None:
+    """What is asked of the rows, or None where it is left to Spark."""
+    inputs = {lookup.relation: rows}
+    choice = request.choice
+    if choice is None:
+        choice = request.choice = choose_engine(Task.of(lookup.plan), inputs, work.engines)
+    if isinstance(choice, Refusal):
+        return None
+    (result,) = choice.engine.run((choice.bid,), inputs, arguments)
+    if isinstance(result, Refusal):
+        if result.for_good:
+            request.choice = result
+        return None
+    (answer,) = result.rows
+    if not request.has_plain_types:
+        if not all(map(_is_plain, answer.schema.types)):
+            request.choice = Refusal(why="a type that Spark has in another form")
+            return None
+        request.has_plain_types = True
+    return answer
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return kind in _PLAIN or pa.types.is_decimal128(kind)
 
 
 def _answer_changes(work: Workspace, query: Span, reference: Reference, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
     """The same of the changes of a relation, whose range and columns depend on the arguments."""
     from platform_plugin.language.query.query import analyse_query
-    from platform_plugin.relations.bind import Resolver, find_query_plan
-    from platform_plugin.relations.versions.changes import is_small, read_change_rows, with_columns
+    from platform_plugin.relations.bind.plans import find_query_plan
+    from platform_plugin.relations.bind.resolve import Resolver
+    from platform_plugin.relations.versions.changes import is_small, read_change_rows
 
     snapshot = work.lake.snapshot()
     resolver = Resolver(work, snapshot, arguments if isinstance(arguments, Mapping) else tuple(arguments))
@@ -105,16 +140,15 @@ def _answer_changes(work: Workspace, query: Span, reference: Reference, argument
         changed = resolver(reference).changes
         plan = find_query_plan(work, analyse_query(query), snapshot, resolver)
         lookup = None if plan.planned is None else plan.planned.lookup
-        conditions = None if lookup is None else _read_conditions(lookup)
-        bound = None if conditions is None else _bound(conditions, arguments)
-        if changed is None or lookup is None or bound is None or not _is_plain(with_columns(changed), lookup, bound):
+        if changed is None or lookup is None or not is_small(work, changed.plan(work.lake)):
             return None
-        if not is_small(work, changed.plan(work.lake)):
-            return None
-        rows = read_change_rows(work.lake, changed)
+        request = _LookupRequest(snapshot_id=snapshot.id, lookup=lookup, reference=reference)
+        rows = _run(work, request, lookup, read_change_rows(work.lake, changed), arguments)
     except PlatformError:
         return None  # told, with its place, by the way that every other query goes
-    return Result(_chosen(rows, lookup, bound), snapshot=snapshot)
+    if rows is None:
+        return None
+    return Result(rows if lookup.limit is None else rows.slice(0, lookup.limit), snapshot=snapshot)
 
 
 def _find_request(work: Workspace, query: Span, number: int) -> _LookupRequest:
@@ -129,7 +163,8 @@ def _find_request(work: Workspace, query: Span, number: int) -> _LookupRequest:
 
 def _read_request(work: Workspace, query: Span) -> _LookupRequest:
     from platform_plugin.language.query.query import analyse_query
-    from platform_plugin.relations.bind import Resolver, find_query_plan
+    from platform_plugin.relations.bind.plans import find_query_plan
+    from platform_plugin.relations.bind.resolve import Resolver
 
     reading, snapshot = analyse_query(query), work.lake.snapshot()
     reference = reading.relations[0] if len(reading.relations) == 1 else None
@@ -138,11 +173,8 @@ def _read_request(work: Workspace, query: Span) -> _LookupRequest:
     if reference is None or reference.session is not None or (reference.travel is not None and reference.travel.staleness is None):
         return _LookupRequest(snapshot_id=snapshot.id)
     plan = find_query_plan(work, reading, snapshot, Resolver(work, snapshot))
-    lookup = None if plan.planned is None else plan.planned.lookup
-    conditions = None if lookup is None else _read_conditions(lookup)
-    if conditions is None:
-        return _LookupRequest(snapshot_id=snapshot.id)
-    return _LookupRequest(snapshot_id=snapshot.id, lookup=lookup, reference=reference, conditions=conditions)
+    lookup = None if plan.planned is None or not plan.planned.has_written_names else plan.planned.lookup
+    return _LookupRequest(snapshot_id=snapshot.id, lookup=lookup, reference=reference)
 
 
 def _staleness(reference: Reference, arguments: Mapping[str, Any] | Sequence[Any]) -> timedelta | None:
@@ -169,121 +201,6 @@ def _find(work: Workspace, parts: tuple[str, ...], snapshot: Snapshot) -> Table 
         return work.lake.find_relation(connection, name, snapshot)
 
 
-_MISSING = object()
-_KINDS = ("boolean", "integer", "decimal", "string", "date")
-
-
-def _read_conditions(lookup: Lookup) -> tuple[LookupCondition, ...] | None:
-    """The conditions with plain values and parameters; None where only Spark reads a value."""
-    conditions = []
-    for condition in lookup.conditions:
-        if condition.op not in ("null", "not null"):
-            nodes = condition.value if condition.op == "in" else (condition.value,)
-            values = tuple(_plain_value(node) for node in nodes)
-            if _MISSING in values:
-                return None
-            conditions.append(LookupCondition(condition.column, condition.op, values if condition.op == "in" else values[0]))
-        else:
-            conditions.append(condition)
-    return tuple(conditions)
-
-
-def _plain_value(node: exp.Expr) -> Any:
-    constant = read_constant(node)
-    if isinstance(constant, Parameter):
-        return constant
-    return constant.value if isinstance(constant, Literal) and constant.kind in _KINDS else _MISSING
-
-
-def _bound(conditions: Sequence[LookupCondition], arguments: Mapping[str, Any] | Sequence[Any]) -> tuple[LookupCondition, ...] | None:
-    """The conditions with the caller's values for parameters; None where one is missing."""
-    bound = []
-    for condition in conditions:
-        value = condition.value
-        if condition.op == "in":
-            value = tuple(_argument(item, arguments) for item in value)
-            if _MISSING in value:
-                return None
-        elif isinstance(value, Parameter):
-            value = _argument(value, arguments)
-            if value is _MISSING:
-                return None
-        bound.append(condition if value is condition.value else LookupCondition(condition.column, condition.op, value))
-    return tuple(bound)
-
-
-def _argument(value: Any, arguments: Mapping[str, Any] | Sequence[Any]) -> Any:
-    match value:
-        case Parameter(name=str(name)) if isinstance(arguments, Mapping):
-            return arguments.get(name, _MISSING)
-        case Parameter(index=int(index)) if isinstance(arguments, (tuple, list)):
-            return arguments[index] if index < len(arguments) else _MISSING
-        case Parameter():
-            return _MISSING
-        case _:
-            return value
-
-
-def _is_plain(table: Table, lookup: Lookup, conditions: Sequence[LookupCondition]) -> bool:
-    """Whether the lookup means the same here as in Spark: exact names, and values of the columns' own types."""
-    by_name = {field.name: field for field in table.fields}
-    chosen = [column for column, _ in lookup.columns]
-    if any(name not in by_name or not _is_same(by_name[name]) for name in chosen):
-        return False
-    return all(condition.column in by_name and _fits(by_name[condition.column], condition) for condition in conditions)
-
-
-def _is_same(field: Field) -> bool:
-    return isinstance(field.type, (Decimal, IntervalType)) or (isinstance(field.type, Primitive) and field.type.name in _SAME)
-
-
-def _fits(field: Field, condition: LookupCondition) -> bool:
-    if condition.op in ("null", "not null"):
-        return _is_same(field)
-    values = condition.value if condition.op == "in" else (condition.value,)
-    return bool(values) and all(_is_own(field, value) for value in values)
-
-
-def _is_own(field: Field, value: Any) -> bool:
-    kind = field.type
-    if isinstance(kind, Decimal):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole and not isinstance(value, Number):
-            return False
-        exact = Number(value)
-        exponent = exact.as_tuple().exponent
-        return isinstance(exponent, int) and -exponent <= kind.scale and abs(exact) < Number(10) ** (kind.precision - kind.scale)
-    name = kind.name if isinstance(kind, Primitive) else ""
-    if name in _WHOLE:
-        width = int(name[3:])
-        return isinstance(value, int) and not isinstance(value, bool) and -(1 << (width - 1)) <= value < 1 << (width - 1)
-    if name == "varchar":
-        return isinstance(value, str)
-    if name == "boolean":
-        return isinstance(value, bool)
-    return name == "date" and isinstance(value, date) and not isinstance(value, datetime)
-
-
-def _chosen(rows: pa.Table, lookup: Lookup, conditions: Sequence[LookupCondition]) -> pa.Table:
-    mask: Any = None
-    for condition in conditions:
-        column = rows.column(condition.column)
-        match condition.op:
-            case "null":
-                found = column.is_null()
-            case "not null":
-                found = column.is_valid()
-            case "in":
-                found = pc.is_in(column, pa.array(condition.value, column.type))
-            case op:
-                found = _COMPARE[op](column, pa.scalar(condition.value, column.type))
-        mask = found if mask is None else pc.and_(mask, found)
-    rows = pa.table([rows.column(column) for column, _ in lookup.columns], names=[name for _, name in lookup.columns])
-    if mask is not None:
-        rows = rows.filter(mask)
-    return rows if lookup.limit is None else rows.slice(0, lookup.limit)
-
-
 @dataclass(frozen=True)
 class _SmallRelation:
     """A relation at a snapshot: the table with its rows, and the rows if they are few, or a view's answer."""
@@ -300,8 +217,8 @@ class _SmallRelation:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether all columns mean the same to Arrow and to Spark."""
-        return self.table is not None and all(map(_is_same, self.table.fields))
+        """Whether all columns have types that a result from Spark has too."""
+        return self.rows is not None and all(map(_is_plain, self.rows.schema.types))
 
 
 # Small relations at the newest snapshot that was looked at.

@@ -67,6 +67,18 @@ _CHANGES = """
     UNION ALL SELECT table_id, max(begin_snapshot), NULL, max(partial_max) FROM ducklake_delete_file GROUP BY table_id
     UNION ALL SELECT table_id, max(begin_snapshot), NULL, NULL FROM ducklake_schema_versions GROUP BY table_id
 """
+# How far the slowest node of each view has come, and since when the oldest row that it has not consumed is there.
+_POSITIONS = """
+    SELECT u.user_uuid AS view_uuid, c.input AS stream_uuid, min(c.position) AS position
+    FROM platform_node_use u JOIN platform_cursor c ON c.owner = u.node_uuid AND c.end_snapshot IS NULL
+    WHERE u.end_snapshot IS NULL AND u.part <> 'result' GROUP BY u.user_uuid, c.input
+"""
+_WAITING = f"""
+    SELECT w.view_uuid, coalesce(s.next_row_id, w.position) - w.position, (
+        SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = w.stream_uuid AND g.next_row_id > w.position
+    )
+    FROM ({_POSITIONS}) w LEFT JOIN platform_stream s ON s.relation_uuid = w.stream_uuid
+"""
 _PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
 _CONSUMERS = """
     SELECT input, position, note FROM platform_cursor WHERE end_snapshot IS NULL AND note LIKE '%"holds"%' ORDER BY position, owner
@@ -76,7 +88,7 @@ _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationSize:
-    """A relation and its size; a view has none."""
+    """A relation and its size, which a view has not; of a continuous view also how many rows wait for it, and since when."""
 
     schema: str
     name: str
@@ -86,6 +98,14 @@ class RelationSize:
     bytes: int | None
     rows_per_second: float | None = None
     last_arrival: datetime | None = None
+    rows_waiting: int | None = None
+    waiting_since: datetime | None = None
+
+    def lag_seconds(self, now: datetime) -> float | None:
+        """For how long the oldest row that waits has waited; None of what is no continuous view."""
+        if self.rows_waiting is None:
+            return None
+        return 0.0 if self.waiting_since is None else max(0.0, (now - self.waiting_since).total_seconds())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,9 +246,13 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
             )
         )
     uuids = {(str(schema).lower(), str(name).lower()): str(uuid) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
+    waiting = _waiting(catalogue)
     for schema, name, uuid in catalogue.rows(_VIEWS):
         uuids[str(schema).lower(), str(name).lower()] = str(uuid)
-        relations.append(RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None))
+        count, since = waiting.get(str(uuid), (None, None))
+        relations.append(
+            RelationSize(schema=schema, name=name, kind="view", rows=None, files=None, bytes=None, rows_waiting=count, waiting_since=since)
+        )
     return Overview(
         lake=lake,
         snapshot=int(snapshot),
@@ -321,6 +345,22 @@ def _arrivals(catalogue: Catalogue, now: datetime) -> dict[str, tuple[float, dat
         # Of a ring that turns in less than a minute only what it still holds is known.
         seconds = min(60.0, max((now - _moment(oldest)).total_seconds(), 1.0)) if first else 60.0
         found[str(uuid)] = (int(rows) / seconds, found[str(uuid)][1])
+    return found
+
+
+def _waiting(catalogue: Catalogue) -> dict[str, tuple[int, datetime | None]]:
+    """How many rows of its streams each continuous view has not consumed, and when the oldest of them came."""
+    # Of a lake that nobody has written to since an earlier version it is not known.
+    if not catalogue.has("platform_cursor") or not catalogue.has("platform_node_use"):
+        return {}
+    if not catalogue.has("platform_segment"):
+        return {str(view): (0, None) for view, *_ in catalogue.rows(_POSITIONS)}
+    found: dict[str, tuple[int, datetime | None]] = {}
+    for view, rows, since in catalogue.rows(_WAITING):
+        count, oldest = found.get(str(view), (0, None))
+        moment = _moment(since) if since is not None and rows > 0 else None
+        known = [each for each in (oldest, moment) if each is not None]
+        found[str(view)] = count + max(0, int(rows)), min(known, default=None)
     return found
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.statements.explain import SetRule
-    from platform_plugin.relations.bind import BoundQuery
+    from platform_plugin.relations.bind.query import BoundQuery
 
 
 _WIDTH = 120

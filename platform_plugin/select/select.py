@@ -12,7 +12,7 @@ from platform_plugin.language.query.approximate import wants_sample
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.statements.registry import find_statement_kind, load
 from platform_plugin.language.text.places import locate_offset
-from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.relations.faults import place_spark_errors, suggest_columns
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.overrun import raise_overrun, raise_overruns

@@ -19,7 +19,7 @@ from platform_plugin.lake.cursors.holding import read_change_consumers
 from platform_plugin.lake.read.sizes import count_tables
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.kinds import every_kind, find_kind, is_hidden, kind_name
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.tables.kind import TABLE

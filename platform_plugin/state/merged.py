@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.cache import Cache
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import read_file_changes
 from platform_plugin.state.stored_file import read_place
@@ -29,7 +29,7 @@ _MERGED: Cache[tuple[Any, ...], tuple[int, frozenset[int], pa.Table]] = Cache(
 def read_merged(lake: Lake, store: Store, scan: TableScan) -> pa.Table:
     """One row for each group of a scan. After an earlier read only what was added since is read, also if files were compacted meanwhile."""
     if scan.inlined or not all(file.is_whole for file in scan.files):
-        raise NotSupportedByArrow("deleted or inlined rows in a state", for_good=False)
+        raise RefusedByEngine("deleted or inlined rows in a state", for_good=False)
     files = frozenset(file.id for file in scan.files)
     key = (lake.uuid, str(lake.location), scan.table.uuid, scan.snapshot.schema_version)
     known = _MERGED.get(key)

@@ -37,7 +37,7 @@ class Rewrite:
         return tuple(file.id for file in self.scan.files)
 
     def merge(self, lake: Lake) -> pa.Table:
-        """The merged rows, computed with Arrow; `NotSupportedByArrow` if that is left to Spark."""
+        """The merged rows, computed with Arrow; `RefusedByEngine` if that is left to Spark."""
         rows = read_rows(lake, self.scan, columns=[field.name for field in self.store.fields])
         return self.store.merge_rows([rows])
 

@@ -12,12 +12,9 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.plan.nodes import scans
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.types.data_types import Field, Primitive, quote_identifier
-from platform_plugin.engine.arrow.group_keys import is_grouped
-from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.local import compute, is_grouped
 from platform_plugin.lake.values.addresses import ADDRESS_BITS, AddressFunction
 from platform_plugin.lake.values.hashes import is_hashable
-from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.state.stored_file import DELTA, FilePlace
 
 if TYPE_CHECKING:
@@ -122,12 +119,12 @@ class Store:
                 yield f"{number:0{depth}b}", rows.slice(begin, end - begin)
 
     def merge_rows(self, rows: Sequence[pa.Table]) -> pa.Table:
-        """One row for each group; `NotSupportedByArrow` if that is left to Spark."""
+        """One row for each group; `RefusedByEngine` if that is left to Spark."""
         whole = pa.concat_tables([part.select([field.name for field in self.fields]) for part in rows])
         if self.merge is None:
             return whole
         source = next(".".join(scan.relation) for scan in scans(self.merge))
-        return self._drop_zero(check_schema(run_plan(self.merge, {source: whole}), self.fields))
+        return self._drop_zero(compute(self.merge, {source: whole}, self.fields))
 
     def merge_into(self, rows: pa.Table, added: Sequence[pa.Table]) -> pa.Table:
         """One row for each group, from merged rows and new ones; groups without new rows stay as they are."""
@@ -158,11 +155,3 @@ class Store:
             own = pc.fill_null(pc.not_equal(rows.column(name), 0), False)  # noqa: FBT003
             keep = own if keep is None else pc.or_(keep, own)
         return rows if pc.all(keep).as_py() else rows.filter(keep)
-
-
-def check_schema(rows: pa.Table, fields: tuple[Field, ...]) -> pa.Table:
-    """The rows with the columns and types of `fields`; other columns or types are left to Spark."""
-    schema = arrow_schema(fields)
-    if rows.column_names != schema.names or rows.schema.types != schema.types:
-        raise NotSupportedByArrow("a state of other columns than Spark gives")
-    return pa.Table.from_arrays(rows.columns, schema=schema)

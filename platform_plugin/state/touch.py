@@ -37,7 +37,7 @@ _SORTED: Cache[tuple[Any, ...], pa.Table] = Cache("sorted files of stores", weig
 def touch(work: Workspace, store: Store, keys: pa.Table, at: Snapshot) -> pa.Table:
     """One row for each group of a store that has one of the keys, which may come in any order and more than once.
 
-    NULL is a key like others. `NotSupportedByArrow` where merging is left to Spark.
+    NULL is a key like others. `RefusedByEngine` where merging is left to Spark.
     """
     return store.merge_rows([touch_rows(work, store, keys, work.lake.scan(store.table, at))])
 

@@ -12,7 +12,7 @@ from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.language.query.plan import apply_sizes, plan_query, relation_name
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span
-from platform_plugin.relations.bind import render_plan
+from platform_plugin.relations.bind.query import render_plan
 from tests.benchmarks.report import Report, clock
 from tests.relations.streams import tpch
 

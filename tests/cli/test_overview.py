@@ -64,6 +64,35 @@ def test_the_last_arrival_is_known_however_long_ago_it_was(lake, monkeypatch):
         assert (posts.rows_per_second, posts.last_arrival) == (0.0, newest)
 
 
+def test_rows_that_wait_for_views_are_counted_with_their_lag(tmp_path):
+    from platform_plugin.maintenance.run import run_maintenance
+    from platform_plugin.platform import Platform
+
+    with Platform.create(tmp_path / "waiting") as made:
+        made.execute("CREATE STREAM posts (uid INT)")
+        made.execute("CREATE STREAM likes (uid INT)")
+        made.execute("CREATE VIEW counts AS SELECT uid, count(*) AS n FROM posts GROUP BY uid")
+        made.execute("CREATE VIEW liked AS SELECT uid, count(*) AS n FROM likes GROUP BY uid")
+        made.execute("INSERT INTO posts VALUES (1), (2)")
+        since = made.lake.snapshot().time
+        made.execute("INSERT INTO posts VALUES (3)")
+        url = str(made.lake.location)
+        for read in (overview._read_local, overview._read_any):
+            found = {relation.name: relation for relation in read(url).relations}
+            assert {name: each.rows_waiting for name, each in found.items()} == {
+                "posts": None,
+                "likes": None,
+                "counts": 3,
+                "liked": 0,
+            }
+            later = since + timedelta(seconds=90)
+            assert [found[name].lag_seconds(later) for name in ("counts", "liked", "posts")] == [90.0, 0.0, None]
+        described = {row[0].removeprefix("# "): row[1] for row in made.execute("DESCRIBE EXTENDED counts")}
+        assert described["rows_waiting"] == "3"
+        run_maintenance(made.work)
+        assert {relation.rows_waiting for relation in overview.read_overview(url).relations} == {None, 0}
+
+
 def test_it_agrees_with_what_the_lake_says(lake):
     seen = overview.read_overview(lake)
     with Lake.open(lake) as opened:

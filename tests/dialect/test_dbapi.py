@@ -290,3 +290,20 @@ def test_the_platform_is_closed_with_its_only_connection(lake, monkeypatch):
     assert closed == []
     connection.close()
     assert len(closed) == 1
+
+
+def test_set_rule_holds_for_one_connection_of_an_engine(lake):
+    def switched_off(connection):
+        return [row.name for row in connection.execute(sa.text("SHOW RULES")) if not row.is_on]
+
+    engine = sa.create_engine(lake, poolclass=sa.pool.QueuePool)
+    try:
+        with engine.connect() as one, engine.connect() as other:
+            one.execute(sa.text("SET RULE lookup OFF"))
+            other.execute(sa.text("SET RULE pruning OFF"))
+            assert (switched_off(one), switched_off(other)) == (["lookup"], ["pruning"])
+            one.execute(sa.text("SET RULE ALL ON"))
+            assert (switched_off(one), switched_off(other)) == ([], ["pruning"])
+            assert one.connection.dbapi_connection.platform.work.rules_off == frozenset()
+    finally:
+        engine.dispose()

@@ -33,7 +33,7 @@ OWNERS = {
     "platform_gone": ("lake.commit.before_images",),
     "platform_cursor": ("lake.cursors", "lake.migrations.cursors", OVERVIEW),
     "platform_node": ("state.node", "lake.migrations.cursors"),
-    "platform_node_use": ("state.node", "lake.migrations.cursors"),
+    "platform_node_use": ("state.node", "lake.migrations.cursors", OVERVIEW),
     "platform_gate_pass": ("lake.commit.passes", OVERVIEW),
     "platform_stall": ("lake.catalogue.stalls", OVERVIEW),
     "platform_batch": ("relations.batches",),

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import add_filters, conjuncts
 from platform_plugin.algebra.plan.nodes import Filter
 from platform_plugin.algebra.plan.traversal import map_inputs
-from platform_plugin.operators.group.lookups import add_filters, conjuncts
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.rules.rule import Phase, PlannedQuery, RuleFacts

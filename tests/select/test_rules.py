@@ -12,7 +12,7 @@ from platform_plugin.algebra.rules.registry import RULE_NAMES, RULES
 from platform_plugin.errors import InvalidStatement, InvalidValue
 from platform_plugin.language.script import parse_statement
 from platform_plugin.platform import Platform
-from platform_plugin.relations.bind import bind_frames
+from platform_plugin.relations.bind.query import bind_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,12 +97,25 @@ def test_a_plan_as_text_answers_as_the_text(platform: Platform, monkeypatch: pyt
     platform.execute("SET RULE ALL OFF")
     try:
         names, rows = answer(platform, text)
-        monkeypatch.setattr("platform_plugin.relations.bind.bind_frames", with_plans)
+        monkeypatch.setattr("platform_plugin.relations.bind.query.bind_frames", with_plans)
         planned_names, planned_rows = answer(platform, f"{text} -- by its plan")
     finally:
         platform.execute("SET RULE ALL ON")
     assert planned_rows == rows
     assert planned_names == names
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("switch", ["ON", "OFF"])
+def test_each_question_mark_is_a_value_of_its_own(platform: Platform, switch: str) -> None:
+    """Where a rule rewrites the plan, two calls that differ in their parameters only are still two."""
+    platform.execute(f"SET RULE ALL {switch}")
+    try:
+        counts = "SELECT count_if(score >= ?) AS a, count_if(score >= ?) AS b, uid + ? AS u"
+        text = f"{counts} FROM posts JOIN users ON id = uid GROUP BY uid ORDER BY uid + ?"
+        assert list(platform.execute(text, [0, 4, 10, 20])) == [(4, 1, 11), (4, 2, 12), (4, 2, 13)]
+    finally:
+        platform.execute("SET RULE ALL ON")
 
 
 @pytest.mark.spark

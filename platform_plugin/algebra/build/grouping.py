@@ -11,7 +11,14 @@ from sqlglot import exp
 from platform_plugin.algebra.functions import AGGREGATES, canonical_name
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
-from platform_plugin.algebra.plan.traversal import column_of, column_reference, columns_in, is_plan, map_columns_below, walk_expression
+from platform_plugin.algebra.plan.traversal import (
+    column_of,
+    column_reference,
+    columns_in,
+    copy_tree,
+    map_columns_below,
+    walk_expression,
+)
 from platform_plugin.algebra.sessions import SESSION_WINDOW, is_session
 
 if TYPE_CHECKING:
@@ -30,19 +37,24 @@ def call_in(node: exp.Expr) -> exp.Anonymous | None:
     return node if isinstance(node, exp.Anonymous) and str(node.this) in AGGREGATES else None
 
 
-def has_aggregate(node: exp.Expr) -> bool:
+def has_aggregate(value: Scalar) -> bool:
     """Whether an expression calls an aggregate over the rows of a group; aggregates OVER a window don't count."""
+    return not AGGREGATES.isdisjoint(value.facts.calls) and calls_aggregate(value.node)
+
+
+def calls_aggregate(node: exp.Expr) -> bool:
+    """The same of a tree."""
     if isinstance(node, exp.Window):
         call = call_in(node.this)
         inside = node.this if call is None else call
         around = (value for key, value in node.args.items() if key != "this")
-        return any(has_aggregate(child) for child in [*_children(inside), *_flat(around)])
-    return call_in(node) is not None or any(has_aggregate(child) for child in _children(node))
+        return any(calls_aggregate(child) for child in [*_children(inside), *_flat(around)])
+    return call_in(node) is not None or any(calls_aggregate(child) for child in _children(node))
 
 
-def has_window(node: exp.Expr) -> bool:
+def has_window(value: Scalar) -> bool:
     """Whether an expression calls a function OVER a window."""
-    return any(isinstance(inner, exp.Window) for inner in walk_expression(node))
+    return exp.Window in value.facts.kinds
 
 
 def _children(node: exp.Expr) -> Iterable[exp.Expr]:
@@ -84,7 +96,7 @@ class GroupedSelect:
     def lift(self, value: Scalar) -> Scalar:
         """The expression rewritten over the group's keys and calls."""
         plans = [self._lift_plan(plan, value.node) for plan in value.plans]
-        return Scalar(self._lift(value.node.copy(), value, plans, None), tuple(plans))
+        return Scalar(self._lift(copy_tree(value.node), value, plans, None), tuple(plans))
 
     def _lift(self, node: exp.Expr, whole: Scalar, plans: list[Query], at: exp.Expr | None) -> exp.Expr:
         at = node if "at" in node.meta else at
@@ -126,9 +138,9 @@ class GroupedSelect:
                 raise self.fail(inner, "an aggregate inside of an aggregate", "compute the inner one in a sub-query in FROM")
             if isinstance(inner, exp.Window):
                 raise self.fail(call, "a window inside of an aggregate", "compute the window in a sub-query in FROM")
-        if any(is_plan(inner) for inner in walk_expression(node)):
+        value = Scalar(copy_tree(node))
+        if exp.Placeholder in value.facts.kinds:
             raise self.fail(call, "a sub-query inside of an aggregate", "compute it in a sub-query in FROM, and aggregate its column")
-        value = Scalar(node.copy())
         for item in self.calls:
             if item.value == value:
                 return item.name

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.build.grouping import has_window
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Item, Project, Scalar, Window, outputs
 from platform_plugin.algebra.plan.traversal import column_of, column_reference, is_plan, map_columns_below, map_nodes, walk_expression
@@ -66,7 +65,7 @@ class QualifiedSelect:
             if any(map(is_plan, walk_expression(node))):
                 return None
             column = column_of(node)
-            if column is None and not has_window(node):
+            if column is None and node.find(exp.Window) is None:
                 return None
             same = next((item for item in self.items if _bare(item.value.node) == node and not item.value.plans), None)
             if same is None and isinstance(node, exp.Window):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
 from platform_plugin.algebra.build.grouping import has_aggregate, has_window
 from platform_plugin.algebra.build.scope import Scope, resolve_column
 from platform_plugin.algebra.build.select import SelectBuilder, sort_key
-from platform_plugin.algebra.build.sources import build_from, drop_unused_hidden, find_mentioned_hidden
+from platform_plugin.algebra.build.sources import build_from, drop_unused_hidden
 from platform_plugin.algebra.functions import UNIT_FIRST, UNITS
 from platform_plugin.algebra.plan.names import Aliases
 from platform_plugin.algebra.plan.nodes import (
@@ -21,7 +21,7 @@ from platform_plugin.algebra.plan.nodes import (
     Sort,
     outputs,
 )
-from platform_plugin.algebra.plan.traversal import absorb_plans, walk_expression
+from platform_plugin.algebra.plan.traversal import absorb_plans, attach_children, bare_copy, bare_leaf, copy_tree, list_nodes
 from platform_plugin.algebra.sessions import gap_text
 from platform_plugin.algebra.volatility import find_bracketless_call, volatile_name
 
@@ -62,10 +62,13 @@ class Builder:
     relation: Callable[[tuple[str, ...], exp.Expr], RelationFacts]
     fail: Fail
     read: Callable[[str], exp.Expr]
-    mentioned: frozenset[str] = frozenset()
-    """The names of hidden columns that the text mentions."""
+    root: exp.Expr
+    """The whole text."""
     aliases: Aliases = field(default_factory=Aliases)
     sizes: list[int] = field(default_factory=lambda: [0])
+    places: dict[int, tuple[exp.Expr, tuple[int, int] | None]] = field(default_factory=dict)
+    """The places of nodes of the text, by their ids."""
+    has_places: bool = True
     twins_in: exp.Expr | None = None
     """The SELECT whose columns may have one name twice, since nothing reads them by name."""
 
@@ -125,67 +128,31 @@ class Builder:
                 raise self.fail(value if isinstance(value, exp.Expr) else node, f"{name} is not supported in views", hint)
 
     def refuse_calls(self, value: Scalar, node: exp.Expr, clause: str, instead: str | None) -> None:
-        if has_aggregate(value.node):
+        if has_aggregate(value):
             raise self.fail(node, f"an aggregate in {clause}", instead and f"write it in {instead}")
-        if has_window(value.node):
+        if has_window(value):
             raise self.fail(node, f"a window in {clause}", "compute it in a sub-query in FROM, and filter around that")
 
     def scalar(self, node: exp.Expr, known: Mapping[str, NamedQuery], scope: Scope, aliases: Mapping[str, Scalar] | None = None) -> Scalar:
         """The expression with resolved names; a name that is no column may be one of `aliases`."""
         plans: list[Query] = []
-        return Scalar(self._settle(node.copy(), known, scope, aliases or {}, plans), tuple(plans))
+        settled = _Settling(self, known, scope, aliases or {}, plans).run(node, None)
+        return Scalar(settled, tuple(plans))
 
-    def _settle(
-        self, node: exp.Expr, known: Mapping[str, NamedQuery], scope: Scope, aliases: Mapping[str, Scalar], plans: list[Query]
-    ) -> exp.Expr:
-        if isinstance(node, exp.Column):
-            return self._column(node, scope, aliases, plans)
-        if isinstance(node, exp.Query):
-            plans.append(self.query(node.this if isinstance(node, exp.Subquery) and not _modified(node) else node, known, scope))
-            self._refuse_wide(node, plans[-1])
-            return exp.Placeholder(this=str(len(plans) - 1))
-        if isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar)):
-            raise self.fail(node, "value:part is not supported in views", "write variant_get(value, '$.part', 'type') or get_json_object")
-        if isinstance(node, exp.Star) and not _is_counted(node):
-            raise self.fail(node, "* inside of an expression is not supported in views", "name the columns one by one")
-        if (name := find_bracketless_call(node)) is not None:
-            return exp.Anonymous(this=name)
-        if isinstance(node, exp.Anonymous) and str(node.this) in UNIT_FIRST:
-            self._keep_unit(node)
-        if (gap := gap_text(node)) is not None:
-            node.set("expressions", [node.expressions[0], exp.Literal(this=gap, is_string=False)])
-        for key, child in list(node.args.items()):
-            if isinstance(child, exp.Expr):
-                node.set(key, self._settle(child, known, scope, aliases, plans))
-            elif isinstance(child, list):
-                kept = [self._settle(item, known, scope, aliases, plans) if isinstance(item, exp.Expr) else item for item in child]
-                node.set(key, kept)
-        return node
-
-    def _refuse_wide(self, node: exp.Expr, plan: Query) -> None:
-        parent = node.parent
-        wide = isinstance(parent, (exp.Exists, exp.In)) or (isinstance(node, exp.Select) and isinstance(parent, exp.Subquery))
-        if len(outputs(plan)) != 1 and not wide and parent is not None:
-            raise self.fail(node, f"a sub-query of {len(outputs(plan))} columns where one value belongs", None)
-
-    @staticmethod
-    def _keep_unit(node: exp.Anonymous) -> None:
-        first = node.expressions[0] if node.expressions else None
-        if isinstance(first, exp.Column) and first.args.get("table") is None and first.name.lower() in UNITS:
-            node.set("expressions", [exp.Var(this=first.name.upper()), *node.expressions[1:]])
-
-    def _column(self, node: exp.Column, scope: Scope, aliases: Mapping[str, Scalar], plans: list[Query]) -> exp.Expr:
+    def column(self, node: exp.Column, scope: Scope, aliases: Mapping[str, Scalar], plans: list[Query]) -> exp.Expr:
+        """What a column of the text stands for, as a tree of its own."""
         at = node.this.meta.get("at") or next((part.meta["at"] for part in node.parts if "at" in part.meta), None)
         found = resolve_column(node, scope, lambda message: self.fail(node, message, "put the relation's name before it"))
         if found is None and node.args.get("table") is None:
             found = aliases.get(node.name.lower())
             if found is not None and any(map(volatile_name, found.node.find_all(exp.Anonymous))):
                 raise self.fail(node, f'"{node.name}" is used again and changes from call to call', "compute it in a sub-query in FROM")
+            found = found and Scalar(copy_tree(found.node), found.plans)
         if found is None:
             if isinstance(node.this, exp.Star):
                 raise self.fail(node, "name.* inside of an expression is not supported in views", "name the columns one by one")
             raise self.fail(node, f'column "{".".join(part.name for part in node.parts)}" does not exist', None)
-        result = absorb_plans(found, plans).copy()
+        result = absorb_plans(found, plans)
         if at is not None:
             result.meta["at"] = at
         loose = isinstance(result, (exp.Binary, exp.Unary, exp.Predicate)) and not isinstance(result, (exp.Dot, exp.Paren))
@@ -216,12 +183,13 @@ class Builder:
         if limit is None and offset is None:
             return query
         count, skipped = (None if found is None else Scalar(self._constant(found.expression)) for found in (limit, offset))
-        return Limit(query=query, count=count, offset=skipped, at=self.place(limit if limit is not None else offset))
+        first = limit if limit is not None else offset
+        return Limit(query=query, count=count, offset=skipped, at=None if first is None else self._first_place(first))
 
     def _constant(self, node: exp.Expr) -> exp.Expr:
-        if any(isinstance(inner, (exp.Column, exp.Query)) for inner in node.walk()):
+        if any(isinstance(inner, (exp.Column, exp.Query)) for inner in list_nodes(node)):
             raise self.fail(node, "LIMIT takes a constant", None)
-        return node.copy()
+        return copy_tree(node)
 
     def ordinal(self, node: exp.Expr, names: list[str]) -> str | None:
         """The column that a bare number in ORDER BY or GROUP BY stands for."""
@@ -232,11 +200,95 @@ class Builder:
         return names[int(node.this) - 1]
 
     def place(self, node: exp.Expr | None) -> tuple[int, int] | None:
-        """The place of the first part of a node that has a place."""
-        if node is None:
-            return None
-        found = [inner.meta["at"] for inner in walk_expression(node) if "at" in inner.meta]
-        return min(found) if found else None
+        """The place of the first part of a node that has a place, where the plan has places."""
+        return self._first_place(node) if self.has_places and node is not None else None
+
+    def _first_place(self, node: exp.Expr) -> tuple[int, int] | None:
+        # A node of the text is asked for by each clause around it.
+        known = self.places.get(id(node))
+        if known is not None and known[0] is node:
+            return known[1]
+        meta = node._meta  # noqa: SLF001  `meta` would make one for every node
+        found = None if meta is None else meta.get("at")
+        for value in node.args.values():
+            for child in value if value.__class__ is list else (value,):
+                if isinstance(child, exp.Expr):
+                    place = self._first_place(child)
+                    if place is not None and (found is None or place < found):
+                        found = place
+        self.places[id(node)] = (node, found)
+        return found
+
+
+# The usual nodes between names and literals; `_replacement` would leave them as they are.
+_PLAIN_KINDS = frozenset(
+    (
+        exp.Anonymous,
+        *(exp.And, exp.Or, exp.Not, exp.Paren, exp.Alias),
+        *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.In, exp.Is, exp.Like, exp.Exists),
+        *(exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg),
+        *(exp.Case, exp.If, exp.Cast, exp.Identifier),
+    )
+)
+
+
+class _Settling(NamedTuple):
+    """One expression of the text, which is copied with its names resolved."""
+
+    builder: Builder
+    known: Mapping[str, NamedQuery]
+    scope: Scope
+    aliases: Mapping[str, Scalar]
+    plans: list[Query]
+
+    def run(self, node: exp.Expr, parent: exp.Expr | None) -> exp.Expr:
+        """A copy of a node of the text, which stands in `parent`."""
+        kind = node.__class__
+        if kind is exp.Literal:
+            return bare_leaf(node)
+        if kind not in _PLAIN_KINDS and (found := self._replacement(node, parent)) is not None:
+            return found
+        copied = bare_copy(node)
+        attach_children(copied, node, lambda child: self.run(child, node))
+        return copied
+
+    def _replacement(self, node: exp.Expr, parent: exp.Expr | None) -> exp.Expr | None:
+        """What stands in the plan for a name, a sub-query or a call; None for other nodes, which stay."""
+        if isinstance(node, exp.Column):
+            if _is_unit(node, parent):
+                return exp.Var(this=node.name.upper())
+            return self.builder.column(node, self.scope, self.aliases, self.plans)
+        if isinstance(node, exp.Query):
+            inner = node.this if isinstance(node, exp.Subquery) and not _modified(node) else node
+            self.plans.append(self.builder.query(inner, self.known, self.scope))
+            self._refuse_wide(node, parent)
+            return exp.Placeholder(this=str(len(self.plans) - 1))
+        if isinstance(node, (exp.JSONExtract, exp.JSONExtractScalar)):
+            hint = "write variant_get(value, '$.part', 'type') or get_json_object"
+            raise self.builder.fail(node, "value:part is not supported in views", hint)
+        if isinstance(node, exp.Star) and not _is_counted(parent):
+            raise self.builder.fail(node, "* inside of an expression is not supported in views", "name the columns one by one")
+        if (gap := gap_text(node)) is not None:
+            return exp.Anonymous(this=node.this, expressions=[self.run(node.expressions[0], node), exp.Literal(this=gap, is_string=False)])
+        name = find_bracketless_call(node)
+        return None if name is None else exp.Anonymous(this=name)
+
+    def _refuse_wide(self, node: exp.Expr, parent: exp.Expr | None) -> None:
+        width = len(outputs(self.plans[-1]))
+        wide = isinstance(parent, (exp.Exists, exp.In)) or (isinstance(node, exp.Select) and isinstance(parent, exp.Subquery))
+        if width != 1 and not wide and parent is not None:
+            raise self.builder.fail(node, f"a sub-query of {width} columns where one value belongs", None)
+
+
+def _is_unit(node: exp.Column, parent: exp.Expr | None) -> bool:
+    """Whether a name is a unit of time, as the first argument of some functions is."""
+    return (
+        isinstance(parent, exp.Anonymous)
+        and str(parent.this) in UNIT_FIRST
+        and parent.expressions[0] is node
+        and node.args.get("table") is None
+        and node.name.lower() in UNITS
+    )
 
 
 def _modified(node: exp.Subquery) -> bool:
@@ -250,18 +302,19 @@ def build_plan(
     read: Callable[[str], exp.Expr],
     *,
     allows_twins: bool = False,
+    has_places: bool = True,
 ) -> Query:
     """The plan of a query's tree.
 
     `relation` gives the facts of a name, `read` makes the tree of a view's text, and `fail` makes the error for a node, a message and a
-    hint. With `allows_twins` two columns of the result may have the same name.
+    hint. With `allows_twins` two columns of the result may have the same name. Without `has_places` only limits
+    have their places, which takes no look at the rest of the text.
     """
-    builder = Builder(
-        relation=relation, fail=fail, read=read, twins_in=tree if allows_twins else None, mentioned=find_mentioned_hidden(tree)
-    )
+    twins_in = tree if allows_twins else None
+    builder = Builder(relation=relation, fail=fail, read=read, root=tree, has_places=has_places, twins_in=twins_in)
     return drop_unused_hidden(builder.query(tree, {}, None))
 
 
-def _is_counted(star: exp.Star) -> bool:
-    """Whether a star is the argument of count(*), where it means rows; elsewhere it stands for all columns."""
-    return isinstance(star.parent, exp.Anonymous) and str(star.parent.this).lower() == "count"
+def _is_counted(parent: exp.Expr | None) -> bool:
+    """Whether a star stands in count(*), where it means rows; elsewhere it stands for all columns."""
+    return isinstance(parent, exp.Anonymous) and str(parent.this).lower() == "count"

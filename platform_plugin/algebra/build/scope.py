@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.nodes import Column, Scalar
-from platform_plugin.algebra.plan.traversal import column_reference
+from platform_plugin.algebra.plan.traversal import column_reference, copy_tree
 from platform_plugin.algebra.volatility import may_be_bracketless_call
 
 if TYPE_CHECKING:
@@ -28,10 +28,16 @@ class VisibleSource:
     schema: str | None
     columns: tuple[Column, ...]
     hidden: tuple[Column, ...] = ()
+    _names: dict[str, Column] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def find(self, name: str, *, hidden: bool = False) -> Column | None:
-        """The column of this name, whatever its case."""
-        return next((column for column in (self.hidden if hidden else self.columns) if column.name.lower() == name.lower()), None)
+        """The column of this name, which is in lower case, whatever its own case."""
+        if hidden:
+            return next((column for column in self.hidden if column.name.lower() == name), None)
+        if not self._names:
+            for column in self.columns:
+                self._names.setdefault(column.name.lower(), column)
+        return self._names.get(name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,19 +69,19 @@ class Scope:
             if len(parts) <= taken:
                 continue
             sources = [source for source in self.visible if self._is_called(source, lower[:taken])]
-            found = _find_columns(sources, parts[taken])
+            found = _find_columns(sources, lower[taken])
             if len(found) > 1:
                 raise fail(f'"{".".join(parts)}" could be a column of several relations')
             if found:
                 return column_reference(*found[0]), taken + 1
         if lower[0] in self.merged:
-            return self.merged[lower[0]], 1
-        found = _find_columns(self.visible, parts[0])
+            return _copied(self.merged[lower[0]]), 1
+        found = _find_columns(self.visible, lower[0])
         if len(found) > 1:
             raise fail(f'"{parts[0]}" could be a column of several relations')
         if found:
             return column_reference(*found[0]), 1
-        return (self.windows[lower[0]], 1) if lower[0] in self.windows else None
+        return (_copied(self.windows[lower[0]]), 1) if lower[0] in self.windows else None
 
     @staticmethod
     def _is_called(source: VisibleSource, parts: list[str]) -> bool:
@@ -99,8 +105,12 @@ class Scope:
         return iter(shown)
 
 
+def _copied(value: Scalar) -> Scalar:
+    return Scalar(copy_tree(value.node), value.plans)
+
+
 def _find_columns(sources: list[VisibleSource], name: str) -> list[Column]:
-    """The columns of a name; hidden ones count only where there is no other."""
+    """The columns of a name in lower case; hidden ones count only where there is no other."""
     for hidden in (False, True):
         found = [column for source in sources if (column := source.find(name, hidden=hidden)) is not None]
         if found:
@@ -113,7 +123,7 @@ def _name(value: Scalar, name: str) -> str:
 
 
 def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Exception]) -> Scalar | None:
-    """The plan's column for a column of the text, with fields of structs extracted; None if there is no such column."""
+    """The plan's column for a column of the text, as a tree of its own, with fields of structs; None if there is no such column."""
     parts = [part.name for part in node.parts]
     found = scope.find(parts, fail)
     if found is None:
@@ -122,7 +132,7 @@ def resolve_column(node: exp.Column, scope: Scope, fail: Callable[[str], Excepti
     value, used = found
     if used == len(parts):
         return value
-    inner = value.node.copy()
+    inner = value.node
     for part in parts[used:]:
         inner = exp.Dot(this=inner, expression=exp.to_identifier(part, quoted=True))
     return Scalar(inner, value.plans)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from sqlglot import exp
 
-from platform_plugin.algebra.build.grouping import GroupedSelect, call_in, has_aggregate, has_window, read_sets
+from platform_plugin.algebra.build.grouping import GroupedSelect, call_in, calls_aggregate, has_aggregate, has_window, read_sets
 from platform_plugin.algebra.build.qualify import QualifiedSelect
 from platform_plugin.algebra.build.scope import resolve_column
 from platform_plugin.algebra.functions import RANKINGS, WINDOW_COLUMNS
@@ -72,7 +72,7 @@ class SelectBuilder:
         if self.node.args.get("qualify") is not None:
             self.qualified = self._qualify(self.node.args["qualify"].this, items, grouped=group is not None)
         called = [value for _, value in items] + [value for _, _, value in sorting if value is not None] + [condition or Scalar(exp.null())]
-        if group is not None or any(has_aggregate(value.node) for value in called) or having is not None:
+        if group is not None or any(has_aggregate(value) for value in called) or having is not None:
             items, sorting, condition = self._group(group, items, sorting, condition)
         if condition is not None:
             self.source = Filter(source=self.source, condition=condition, at=self.builder.place(having))
@@ -96,8 +96,10 @@ class SelectBuilder:
             if isinstance(node, exp.Aliases):
                 raise self.fail(node, "several names for one item of SELECT", "write LATERAL VIEW generator(…) t AS a, b")
             value = self.builder.scalar(inner, self.known, self.scope, aliases)
-            for call in value.node.find_all(exp.Window):
-                self._name_window(call)
+            if has_window(value):
+                for call in value.node.find_all(exp.Window):
+                    self._name_window(call)
+                value = Scalar(value.node, value.plans)
             if isinstance(node, exp.Alias):
                 aliases.setdefault(node.alias.lower(), value)
             found.append((output_name(node), value))
@@ -112,7 +114,7 @@ class SelectBuilder:
 
     def _refuse_rankings(self, values: list[Scalar]) -> None:
         for value in values:
-            for call in value.node.find_all(exp.Anonymous):
+            for call in () if RANKINGS.isdisjoint(value.facts.calls) else value.node.find_all(exp.Anonymous):
                 above = call.parent
                 while isinstance(above, (exp.IgnoreNulls, exp.RespectNulls)):
                     above = above.parent
@@ -148,7 +150,7 @@ class SelectBuilder:
 
     def _having(self, node: exp.Expr, items: list[tuple[str, Scalar]]) -> Scalar:
         value = self.builder.scalar(node, self.known, self.scope, {name.lower(): value for name, value in items})
-        if has_window(value.node):
+        if has_window(value):
             raise self.fail(node, "a window in HAVING", "compute it in a sub-query in FROM, and filter around that")
         by_name = {name.lower(): found for name, found in items}
         for column in node.find_all(exp.Column):
@@ -156,7 +158,7 @@ class SelectBuilder:
             if (
                 found is not None
                 and not column.find_ancestor(exp.Anonymous)
-                and has_aggregate(found.node)
+                and has_aggregate(found)
                 and self._column_of_source(column) is not None
             ):
                 raise self.fail(column, f'"{column.name}" in HAVING could be the column or the result', "give the result another name")
@@ -164,7 +166,7 @@ class SelectBuilder:
 
     def _qualify(self, node: exp.Expr, items: list[tuple[str, Scalar]], *, grouped: bool) -> Scalar:
         """QUALIFY sees the columns of FROM, or the keys of the grouping, and what SELECT gives a name; it holds no aggregate of its own."""
-        if (call := next((inner for inner in walk_expression(node) if call_in(inner) is not None), None)) is not None and has_aggregate(
+        if (call := next((inner for inner in walk_expression(node) if call_in(inner) is not None), None)) is not None and calls_aggregate(
             node
         ):
             raise self.fail(call, "an aggregate in QUALIFY", "give it a name in SELECT and use that name; or write it in HAVING")
@@ -172,7 +174,7 @@ class SelectBuilder:
         for window in value.node.find_all(exp.Window):
             self._name_window(window)
         self._refuse_rankings([value])
-        if not any(has_window(found.node) for found in (value, *(found for _, found in items))):
+        if not any(has_window(found) for found in (value, *(found for _, found in items))):
             raise self.fail(node, "QUALIFY without a window function", f"write the condition in {'HAVING' if grouped else 'WHERE'}")
         results = {name.lower(): found for name, found in items}
         for column in () if grouped else node.find_all(exp.Column):
@@ -213,7 +215,7 @@ class SelectBuilder:
         sets = None
         if group is not None and group.args.get("all"):
             for name, value in items:
-                if not has_aggregate(value.node):
+                if not has_aggregate(value):
                     self._key(value, name)
         elif group is not None:
             sets = read_sets(group, lambda node: self._key_of(node, items), self.builder.fail)
@@ -254,12 +256,12 @@ class SelectBuilder:
         return cast("GroupedSelect", self.grouping).key(Scalar(node), name)
 
     def _types(self) -> dict[Column, DataType | None]:
-        types: dict[Column, DataType | None] = dict(columns(self.source))
+        types: dict[Column, DataType | None] = {}
         scope: Scope | None = self.scope.parent
         while scope is not None:
             types = {**scope.types, **types}
             scope = scope.parent
-        return types
+        return types | columns(self.source)
 
     def _finish(self, items: list[tuple[str, Scalar]], sorting: list[tuple[exp.Expr, str | None, Scalar | None]]) -> Query:
         node, types = self.node, self._types()
@@ -297,7 +299,7 @@ class SelectBuilder:
                 fail=self.builder.fail,
             )
             return select.build(self.source, self.qualified, at=at, place=self.builder.place(self.node.args["qualify"]))
-        kind = Window if any(has_window(item.value.node) for item in made) else Project
+        kind = Window if any(has_window(item.value) for item in made) else Project
         return kind(source=self.source, items=tuple(made), at=at)
 
     def _hide(self, query: Query, kept: int) -> Query:

@@ -25,7 +25,7 @@ from platform_plugin.algebra.plan.nodes import (
     walk,
 )
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
-from platform_plugin.algebra.plan.traversal import column_reference, columns_in, map_inputs
+from platform_plugin.algebra.plan.traversal import column_reference, columns_in, copy_tree, list_nodes, map_inputs
 from platform_plugin.algebra.types.infer import type_of
 from platform_plugin.algebra.types.widening import common_type
 
@@ -50,14 +50,15 @@ _KINDS: dict[tuple[str, str], JoinKind] = {
     ("LEFT", "ANTI"): "anti",
     ("", "ANTI"): "anti",
 }
+_HIDDEN_NAMES = frozenset(column.name for column in HIDDEN_COLUMNS)
 # The columns that table functions give without being told.
 _FUNCTION_NAMES = {"range": ("id",), "explode": ("col",), "explode_outer": ("col",), "posexplode": ("pos", "col")}
 
 
 def find_mentioned_hidden(tree: exp.Expr) -> frozenset[str]:
     """The names of hidden columns that a text mentions."""
-    names = {column.name for column in HIDDEN_COLUMNS}
-    return frozenset(found for column in tree.find_all(exp.Column) for part in column.parts if (found := part.name.lower()) in names)
+    found = {str(node.this).lower() for node in list_nodes(tree) if isinstance(node, exp.Identifier)}
+    return _HIDDEN_NAMES & found
 
 
 def drop_unused_hidden(query: Query) -> Query:
@@ -82,7 +83,7 @@ def build_from(builder: Builder, node: exp.Select, known: Mapping[str, NamedQuer
     source, scope = _From(builder, known, outer).joined(first.this, node.args.get("joins") or [])
     for lateral in node.args.get("laterals") or []:
         source = _lateral_view(builder, source, scope, lateral, known)
-    scope.types.update(columns(source))
+        scope.types.update(columns(source))
     return source, scope
 
 
@@ -96,7 +97,6 @@ class _From:
         source, scope = self.item(first)
         for join in joins:
             source = self._join(source, scope, join)
-        scope.types.update(columns(source))
         return source, scope
 
     def item(self, node: exp.Expr) -> tuple[Source, Scope]:
@@ -161,12 +161,15 @@ class _From:
         at = self.builder.place(node)
         if relation.kind == "view":
             body = self.builder.read(relation.body or "")
-            inner = replace(self.builder, fail=self._inside(node, str(relation)), mentioned=find_mentioned_hidden(body))
+            inner = replace(self.builder, fail=self._inside(node, str(relation)), root=body)
             query = inner.query(body, {}, None)
             return self._derived(query, called, names or tuple(found.name for found in relation.fields))
         alias = self.builder.aliases.take(called)
         fields = relation.outputs
-        hidden = tuple(found for found in relation.hidden if found.name in self.builder.mentioned)
+        hidden = relation.hidden
+        if hidden:
+            mentioned = find_mentioned_hidden(self.builder.root)
+            hidden = tuple(found for found in hidden if found.name in mentioned)
         scan = Scan(relation=relation.name, kind=relation.kind, alias=alias, fields=(*fields, *hidden), at=at)
         if names:
             items = tuple(
@@ -226,7 +229,6 @@ class _From:
         if isinstance(join.this, exp.Lateral):
             return self._lateral_join(left, scope, join, kind)
         right, inner = self.item(join.this)
-        scope.types.update(columns(left))
         using = [identifier.name for identifier in join.args.get("using") or ()]
         if natural:
             shown = {name.lower() for name, _ in scope.star([]) or ()}
@@ -236,13 +238,14 @@ class _From:
         else:
             on = join.args.get("on")
             both = Scope(visible=[*scope.visible, *inner.visible], merged={**scope.merged, **inner.merged}, parent=self.outer)
-            both.types.update({**columns(left), **columns(right)})
+            both.types.update({**scope.types, **inner.types})
             condition = None if on is None else self.builder.scalar(on, self.known, both)
             if condition is not None:
                 self.builder.refuse_calls(condition, join, "ON", None)
         if kind not in ("semi", "anti"):
             scope.visible += inner.visible
             scope.merged.update({name: value for name, value in inner.merged.items() if name not in scope.merged})
+            scope.types.update(inner.types)
         if condition is not None and isinstance(condition.node, exp.Boolean) and condition.node.this and kind == "inner":
             condition, kind = None, "cross"
         return Join(left=left, right=right, kind=kind, condition=condition, at=at)
@@ -258,9 +261,9 @@ class _From:
                     raise self.builder.fail(join, f'column "{name}" of USING is not on both sides', None)
                 sides.append(found[0])
             left, right = sides
-            parts.append(exp.EQ(this=left.node.copy(), expression=right.node.copy()))
+            parts.append(exp.EQ(this=copy_tree(left.node), expression=copy_tree(right.node)))
             if kind == "full":
-                merged = Scalar(exp.Anonymous(this="coalesce", expressions=[left.node.copy(), right.node.copy()]))
+                merged = Scalar(exp.Anonymous(this="coalesce", expressions=[copy_tree(left.node), copy_tree(right.node)]))
             else:
                 merged = right if kind == "right" else left
             scope.merged[name.lower()] = merged

@@ -8,12 +8,13 @@ every column in every expression is written with its alias, so that a part of a 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from platform_plugin.algebra.types.widening import common_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from sqlglot import exp
 
@@ -36,6 +37,18 @@ class Column(NamedTuple):
     name: str
 
 
+class ScalarFacts(NamedTuple):
+    """What one walk over an expression tells, without its sub-queries."""
+
+    columns: frozenset[Column]
+    kinds: frozenset[type[exp.Expr]]
+    """The classes of its nodes; of those inside a column only the column counts."""
+    calls: frozenset[str]
+    """The functions that it calls."""
+    size: int
+    """The number of its nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """An expression: sqlglot's tree, which is never changed after this value is made, and the plans of its sub-queries.
@@ -45,6 +58,43 @@ class Scalar:
 
     node: exp.Expr
     plans: tuple[Query, ...] = ()
+    _facts: ScalarFacts | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def facts(self) -> ScalarFacts:
+        """What is in the expression, looked up once."""
+        if self._facts is None:
+            object.__setattr__(self, "_facts", _read_facts(self.node))
+        return self._facts  # type: ignore[return-value]
+
+
+def _read_facts(root: exp.Expr) -> ScalarFacts:
+    from sqlglot import exp
+
+    columns: set[Column] = set()
+    kinds: set[type[exp.Expr]] = set()
+    calls: set[str] = set()
+    stack = [root]
+    size = 0
+    while stack:
+        node = stack.pop()
+        kind = node.__class__
+        kinds.add(kind)
+        size += 1
+        args = node.args
+        if isinstance(node, exp.Column):
+            name, table = args["this"], args.get("table")
+            if table is not None and isinstance(name, exp.Identifier):
+                columns.add(Column(table.this, name.this))
+            continue
+        if kind is exp.Anonymous:
+            calls.add(str(args["this"]))
+        for value in args.values():
+            if isinstance(value, exp.Expr):
+                stack.append(value)
+            elif value.__class__ is list:
+                stack += [item for item in value if isinstance(item, exp.Expr)]
+    return ScalarFacts(frozenset(columns), frozenset(kinds), frozenset(calls), size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,47 +304,53 @@ def columns(source: Source) -> dict[Column, DataType | None]:
             return {**columns(inner), **{Column(alias, name): None for name in names}}
 
 
+INPUT_FIELDS: Mapping[type[Node], tuple[str, ...]] = {
+    Scan: (),
+    Single: (),
+    LiteralRows: (),
+    **dict.fromkeys((Derived, Distinct, Sort, Limit), ("query",)),
+    **dict.fromkeys((Filter, Generate, Project, Window, Aggregate), ("source",)),
+    **dict.fromkeys((Join, SetOperation), ("left", "right")),
+}
+"""The fields of each kind of node that have the nodes below it."""
+_GETTERS = {kind: attrgetter(*names) for kind, names in INPUT_FIELDS.items() if names}
+
+
 def inputs(node: Node) -> tuple[Node, ...]:
     """The nodes directly below a node, without those of its sub-queries."""
-    match node:
-        case Derived(query=inner) | Distinct(query=inner) | Sort(query=inner) | Limit(query=inner):
-            return (inner,)
-        case Filter(source=source) | Generate(source=source) | Project(source=source) | Window(source=source) | Aggregate(source=source):
-            return (source,)
-        case Join(left=left, right=right):
-            return (left, right)
-        case SetOperation(left=before, right=after):
-            return (before, after)
-        case _:
-            return ()
+    getter = _GETTERS.get(node.__class__)
+    if getter is None:
+        return ()
+    found = getter(node)
+    return found if found.__class__ is tuple else (found,)
+
+
+def _item_values(node: Any) -> tuple[Scalar, ...]:
+    return tuple([item.value for item in node.items])
+
+
+_SCALARS: Mapping[type[Node], Callable[[Any], tuple[Scalar, ...]]] = {
+    Filter: lambda node: (node.condition,),
+    Join: lambda node: () if node.condition is None else (node.condition,),
+    Generate: lambda node: (node.call,),
+    Project: _item_values,
+    Window: _item_values,
+    Aggregate: lambda node: tuple([item.value for item in (*node.keys, *node.calls)]),
+    Sort: lambda node: tuple([key.value for key in node.keys]),
+    Limit: lambda node: tuple([value for value in (node.count, node.offset) if value is not None]),
+    LiteralRows: lambda node: tuple([value for row in node.rows for value in row]),
+}
 
 
 def scalars(node: Node) -> tuple[Scalar, ...]:
     """The expressions of a node itself, in the order in which they are written."""
-    match node:
-        case Filter(condition=condition):
-            return (condition,)
-        case Join(condition=on):
-            return () if on is None else (on,)
-        case Generate(call=call):
-            return (call,)
-        case Project(items=items) | Window(items=items):
-            return tuple(item.value for item in items)
-        case Aggregate(keys=keys, calls=calls):
-            return tuple(item.value for item in (*keys, *calls))
-        case Sort(keys=by):
-            return tuple(key.value for key in by)
-        case Limit(count=count, offset=offset):
-            return tuple(value for value in (count, offset) if value is not None)
-        case LiteralRows(rows=rows):
-            return tuple(value for row in rows for value in row)
-        case _:
-            return ()
+    getter = _SCALARS.get(node.__class__)
+    return () if getter is None else getter(node)
 
 
 def subqueries(node: Node) -> tuple[Query, ...]:
     """The plans of the sub-queries in a node's own expressions."""
-    return tuple(plan for value in scalars(node) for plan in value.plans)
+    return tuple([plan for value in scalars(node) for plan in value.plans])
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -303,7 +359,10 @@ def walk(node: Node) -> Iterator[Node]:
     while stack:
         found = stack.pop()
         yield found
-        stack.extend(reversed((*inputs(found), *subqueries(found))))
+        plans = subqueries(found)
+        if plans:
+            stack += plans[::-1]
+        stack += inputs(found)[::-1]
 
 
 def scans(node: Node) -> tuple[Scan, ...]:

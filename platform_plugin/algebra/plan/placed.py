@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.render import query_tree, sql_of
+from platform_plugin.algebra.plan.render import query_tree, tree_sql
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +39,7 @@ class PlacedText:
 
 def render_placed(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> PlacedText:
     """The text of a plan, each relation called by the name that is given for it."""
-    marked = sql_of(query_tree(query, names), change=_mark)
+    marked = tree_sql(query_tree(query, names), change=_mark)
     pieces, starts, sources, length, end = list[str](), list[int](), list[int](), 0, 0
     for mark in _MARK.finditer(marked):
         piece = marked[end : mark.start()]
@@ -53,10 +53,13 @@ def render_placed(query: Query, names: Mapping[tuple[str, ...], str | tuple[str,
 
 def _mark(node: exp.Expr) -> None:
     """Put a leaf's place before its text."""
-    parameter = node.meta.get("parameter")
+    meta = node._meta  # noqa: SLF001  `meta` would make one for every node
+    if not meta:
+        return
+    parameter = meta.get("parameter")
     if parameter is not None and parameter.index is not None:
         node.args["this"] = f":{POSITION}{parameter.index}"
-    at = node.meta.get("at")
+    at = meta.get("at")
     leaf = (node.args.get("table") or node.this) if isinstance(node, exp.Column) else node
     if at is not None and isinstance(leaf, (exp.Identifier, exp.Literal, exp.Anonymous, exp.Var)):
         leaf.args["this"] = f"{_FIRST}{at[0]}{_LAST}{leaf.this}"

@@ -27,7 +27,7 @@ from platform_plugin.algebra.plan.nodes import (
     Window,
     outputs,
 )
-from platform_plugin.algebra.plan.traversal import is_plan, map_nodes
+from platform_plugin.algebra.plan.traversal import copy_tree, is_plan, list_nodes, map_nodes
 from platform_plugin.errors import InvalidStatement
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _KEYWORDS = frozenset(_WORDS.split())
 
 def render(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]] | None = None, *, pretty: bool = False) -> str:
     """The query as Spark SQL, each relation called by its own name or by the one given for it."""
-    return sql_of(query_tree(query, names or {}), pretty=pretty)
+    return tree_sql(query_tree(query, names or {}), pretty=pretty)
 
 
 def query_tree(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ...]]) -> exp.Query:
@@ -77,16 +77,22 @@ def query_tree(query: Query, names: Mapping[tuple[str, ...], str | tuple[str, ..
     return _Rendering(naming).query(query)
 
 
-def sql_of(node: exp.Expr, *, pretty: bool = False, change: Callable[[exp.Expr], None] | None = None) -> str:
-    """Sqlglot's tree as Spark SQL; names are quoted where they must be, and calls keep their spelling. `change` sees each node before."""
-    shown = node.copy()
-    for identifier in shown.find_all(exp.Identifier):
-        name = str(identifier.this)
-        identifier.set("quoted", not _PLAIN.fullmatch(name) or name in _KEYWORDS)
+def sql_of(node: exp.Expr) -> str:
+    """Sqlglot's tree as Spark SQL; names are quoted where they must be, and calls keep their spelling."""
+    return tree_sql(copy_tree(node))
+
+
+def tree_sql(tree: exp.Expr, *, pretty: bool = False, change: Callable[[exp.Expr], None] | None = None) -> str:
+    """The same of a tree that nobody else has, which this changes. `change` sees each node before."""
+    nodes = list_nodes(tree)
+    for node in nodes:
+        if isinstance(node, exp.Identifier):
+            name = node.args["this"]
+            node.args["quoted"] = name in _KEYWORDS or not _PLAIN.fullmatch(name)
     if change is not None:
-        for inner in list(shown.walk()):
-            change(inner)
-    return str(shown.sql("spark", normalize_functions=False, comments=False, pretty=pretty, max_text_width=100))
+        for node in nodes:
+            change(node)
+    return str(tree.sql("spark", copy=False, normalize_functions=False, comments=False, pretty=pretty, max_text_width=100))
 
 
 class _Rendering:
@@ -232,6 +238,9 @@ class _Rendering:
         return exp.Subquery(this=first)
 
     def scalar(self, value: Scalar) -> exp.Expr:
+        if not value.plans and exp.Placeholder not in value.facts.kinds:
+            return copy_tree(value.node)
+
         def put(node: exp.Expr) -> exp.Expr | None:
             if not is_plan(node):
                 return None
@@ -242,7 +251,7 @@ class _Rendering:
             inner = self.query(value.plans[number])
             return inner if isinstance(node.parent, exp.Exists) else exp.Subquery(this=inner)
 
-        return map_nodes(value.node, put)
+        return map_nodes(value.node, put, are_own=True)
 
 
 def _hints(source: Source) -> Iterator[tuple[str, JoinHint]]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.nodes import (
+    INPUT_FIELDS,
     Aggregate,
     Column,
     Derived,
-    Distinct,
     Filter,
     Generate,
     Item,
@@ -23,10 +23,10 @@ from platform_plugin.algebra.plan.nodes import (
     Query,
     Scalar,
     Scan,
-    SetOperation,
     Sort,
-    Source,
+    SortKey,
     Window,
+    scalars,
     walk,
 )
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def column_node(column: Column) -> exp.Column:
     """A column as a node of sqlglot."""
-    return exp.Column(this=exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(column.alias, quoted=True))
+    return exp.Column(this=exp.Identifier(this=column.name, quoted=True), table=exp.Identifier(this=column.alias, quoted=True))
 
 
 def column_of(node: exp.Expr) -> Column | None:
@@ -51,89 +51,177 @@ def column_reference(alias: str, name: str) -> Scalar:
     return Scalar(column_node(Column(alias, name)))
 
 
-def map_nodes(root: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None]) -> exp.Expr:
-    """A copy in which each node is replaced for which `change` has a replacement; what stands inside a replaced node is not visited."""
+def copy_tree(node: exp.Expr) -> exp.Expr:
+    """A copy of a tree. It costs a quarter of sqlglot's own, which looks for whatever a tree could have; ours have no comments."""
+    copied = bare_copy(node)
+    copied._hash = node._hash  # noqa: SLF001
+    attach_children(copied, node, copy_tree)
+    return copied
+
+
+def bare_copy(node: exp.Expr) -> exp.Expr:
+    """A node like this one, without arguments."""
+    copied: exp.Expr = _new(node.__class__)
+    copied.args = {}
+    copied.parent = copied.arg_key = copied.index = copied.comments = copied._hash = None  # noqa: SLF001
+    copied._type = node._type  # noqa: SLF001
+    meta = node._meta  # noqa: SLF001
+    copied._meta = None if meta is None else meta.__class__(meta)  # noqa: SLF001
+    return copied
+
+
+_new: Any = object.__new__
+
+
+def bare_leaf(node: exp.Expr) -> exp.Expr:
+    """A copy of a node without children."""
+    copied = bare_copy(node)
+    copied.args = dict(node.args)
+    return copied
+
+
+def attach_children(node: exp.Expr, like: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> None:
+    """Give a node the arguments of another one, with its children changed."""
+    args = node.args
+    for key, value in like.args.items():
+        if isinstance(value, exp.Expr):
+            child = change(value)
+            child.parent, child.arg_key, child.index = node, key, None
+            args[key] = child
+        elif value.__class__ is list:
+            children: list[Any] = []
+            for item in value:
+                if isinstance(item, exp.Expr):
+                    child = change(item)
+                    child.parent, child.arg_key, child.index = node, key, len(children)
+                    children.append(child)
+                else:
+                    children.append(item)
+            args[key] = children
+        else:
+            args[key] = value
+
+
+def map_nodes(root: exp.Expr, change: Callable[[exp.Expr], exp.Expr | None], *, are_own: bool = False) -> exp.Expr:
+    """A copy in which each node is replaced for which `change` has a replacement; what stands inside a replaced node is not visited.
+
+    A replacement is copied too, unless all of them `are_own`, trees that nobody else has.
+    """
 
     def visit(node: exp.Expr) -> exp.Expr:
         found = change(node)
         if found is not None:
-            return found.copy()
-        for key, value in list(node.args.items()):
+            return found if are_own else copy_tree(found)
+        copied = bare_copy(node)
+        attach_children(copied, node, visit)
+        return copied
+
+    return visit(root)
+
+
+def list_nodes(root: exp.Expr) -> list[exp.Expr]:
+    """A node and the nodes in it, each before those in it."""
+    found = [root]
+    for node in found:
+        for value in node.args.values():
             if isinstance(value, exp.Expr):
-                node.set(key, visit(value))
-            elif isinstance(value, list):
-                node.set(key, [visit(item) if isinstance(item, exp.Expr) else item for item in value])
-        return node
-
-    return visit(root.copy())
+                found.append(value)
+            elif value.__class__ is list:
+                found += [item for item in value if isinstance(item, exp.Expr)]
+    return found
 
 
-def walk_expression(root: exp.Expr, *, below: Callable[[exp.Expr], bool] = lambda _: True) -> Iterator[exp.Expr]:
-    """A node and the nodes in it, parents first; nodes inside one for which `below` is false are left out."""
+def walk_expression(root: exp.Expr, *, below: Callable[[exp.Expr], bool] | None = None) -> Iterator[exp.Expr]:
+    """A node and the nodes in it, parents first and in the order of the text; inside one for which `below` is false none are."""
     stack = [root]
     while stack:
         node = stack.pop()
         yield node
-        if below(node):
-            for value in reversed(list(node.args.values())):
-                stack.extend(item for item in (reversed(value) if isinstance(value, list) else (value,)) if isinstance(item, exp.Expr))
+        if below is None or below(node):
+            for value in reversed(node.args.values()):
+                if isinstance(value, exp.Expr):
+                    stack.append(value)
+                elif value.__class__ is list:
+                    stack += [item for item in reversed(value) if isinstance(item, exp.Expr)]
 
 
 def map_scalars(node: Any, change: Callable[[Scalar], Scalar]) -> Any:
-    """A copy of a node with its own expressions changed; what is below it stays as it is."""
+    """A node with its own expressions changed, and what is below it as it is; the node itself if no expression has changed."""
 
     def items(found: tuple[Item, ...]) -> tuple[Item, ...]:
-        return tuple(replace(item, value=change(item.value)) for item in found)
+        changed = [(item, change(item.value)) for item in found]
+        if all(value is item.value for item, value in changed):
+            return found
+        return tuple([item if value is item.value else replace(item, value=value) for item, value in changed])
+
+    def keys(found: tuple[SortKey, ...]) -> tuple[SortKey, ...]:
+        changed = [(key, change(key.value)) for key in found]
+        if all(value is key.value for key, value in changed):
+            return found
+        return tuple([replace(key, value=value) for key, value in changed])
+
+    def rows(found: tuple[tuple[Scalar, ...], ...]) -> tuple[tuple[Scalar, ...], ...]:
+        changed = tuple([tuple([change(value) for value in row]) for row in found])
+        pairs = ((old, new) for row, other in zip(found, changed, strict=True) for old, new in zip(row, other, strict=True))
+        return found if all(old is new for old, new in pairs) else changed
+
+    def optional(found: Scalar | None) -> Scalar | None:
+        return None if found is None else change(found)
 
     match node:
-        case Filter(condition=condition):
-            return replace(node, condition=change(condition))
-        case Join(condition=on):
-            return node if on is None else replace(node, condition=change(on))
-        case Generate(call=call):
-            return replace(node, call=change(call))
+        case Filter():
+            return _with(node, condition=change(node.condition))
+        case Join():
+            return _with(node, condition=optional(node.condition))
+        case Generate():
+            return _with(node, call=change(node.call))
         case Project() | Window():
-            return replace(node, items=items(node.items))
+            return _with(node, items=items(node.items))
         case Aggregate():
-            return replace(node, keys=items(node.keys), calls=items(node.calls))
-        case Sort(keys=by):
-            return replace(node, keys=tuple(replace(key, value=change(key.value)) for key in by))
-        case Limit(count=count, offset=offset):
-            return replace(node, count=count and change(count), offset=offset and change(offset))
-        case LiteralRows(rows=rows):
-            return replace(node, rows=tuple(tuple(change(value) for value in row) for row in rows))
+            return _with(node, keys=items(node.keys), calls=items(node.calls))
+        case Sort():
+            return _with(node, keys=keys(node.keys))
+        case Limit():
+            return _with(node, count=optional(node.count), offset=optional(node.offset))
+        case LiteralRows():
+            return _with(node, rows=rows(node.rows))
         case _:
             return node
+
+
+def _with(node: Any, **values: Any) -> Any:
+    """A node with other values; the node itself if they are the same."""
+    return node if all(getattr(node, name) is value for name, value in values.items()) else replace(node, **values)
 
 
 def map_inputs(node: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of a node over changed inputs; the plans of its sub-queries are changed too."""
+    """A node over changed inputs, with the plans of its sub-queries changed too; the node itself if nothing has changed."""
 
     def inside(value: Scalar) -> Scalar:
-        return Scalar(value.node, tuple(change(plan) for plan in value.plans)) if value.plans else value
+        if not value.plans:
+            return value
+        plans = tuple([change(plan) for plan in value.plans])
+        return value if all(old is new for old, new in zip(value.plans, plans, strict=True)) else Scalar(value.node, plans)
 
-    node = map_scalars(node, inside)
-    match node:
-        case Derived() | Distinct() | Sort() | Limit():
-            return replace(node, query=change(node.query))
-        case Filter() | Generate() | Project() | Window() | Aggregate():
-            return replace(node, source=change(node.source))
-        case Join() | SetOperation():
-            return replace(node, left=change(node.left), right=change(node.right))
-        case _:
-            return node
+    for value in scalars(node):
+        if value.plans:
+            node = map_scalars(node, inside)
+            break
+    changed = {}
+    for name in INPUT_FIELDS[node.__class__]:
+        old = getattr(node, name)
+        new = change(old)
+        if new is not old:
+            changed[name] = new
+    return replace(node, **changed) if changed else node
 
 
 def map_columns(value: Scalar, change: Callable[[Column], Scalar | None]) -> Scalar:
     """The expression with columns replaced by expressions, in its sub-queries too."""
     plans = [map_columns_below(plan, change) for plan in value.plans]
-
-    def visit(node: exp.Expr) -> exp.Expr | None:
-        column = column_of(node)
-        found = None if column is None else change(column)
-        return None if found is None else absorb_plans(found, plans)
-
-    return Scalar(map_nodes(value.node, visit), tuple(plans))
+    if not plans and all(change(column) is None for column in value.facts.columns):
+        return value
+    return _map_own_columns(value, plans, change)
 
 
 def map_columns_below(node: Any, change: Callable[[Column], Scalar | None]) -> Any:
@@ -141,16 +229,20 @@ def map_columns_below(node: Any, change: Callable[[Column], Scalar | None]) -> A
     inner = map_inputs(node, lambda below: map_columns_below(below, change))
 
     def flat(value: Scalar) -> Scalar:
-        plans = list(value.plans)
-
-        def visit(found: exp.Expr) -> exp.Expr | None:
-            column = column_of(found)
-            new = None if column is None else change(column)
-            return None if new is None else absorb_plans(new, plans)
-
-        return Scalar(map_nodes(value.node, visit), tuple(plans))
+        if all(change(column) is None for column in value.facts.columns):
+            return value
+        return _map_own_columns(value, list(value.plans), change)
 
     return map_scalars(inner, flat)
+
+
+def _map_own_columns(value: Scalar, plans: list[Query], change: Callable[[Column], Scalar | None]) -> Scalar:
+    def visit(node: exp.Expr) -> exp.Expr | None:
+        column = column_of(node)
+        found = None if column is None else change(column)
+        return None if found is None else absorb_plans(found, plans)
+
+    return Scalar(map_nodes(value.node, visit), tuple(plans))
 
 
 def absorb_plans(value: Scalar, plans: list[Query]) -> exp.Expr:
@@ -187,24 +279,10 @@ def number_aliases(node: Node) -> Any:
 def columns_in(node: Node | Scalar) -> set[Column]:
     """Every column that a plan or an expression mentions, in sub-queries too."""
     if isinstance(node, Scalar):
-        found = {column for inner in walk_expression(node.node) if (column := column_of(inner)) is not None}
-        return found.union(*(columns_in(plan) for plan in node.plans))
-    return set().union(*(_own_columns(below) for below in walk(node)))
-
-
-def _own_columns(node: Node) -> set[Column]:
-    from platform_plugin.algebra.plan.nodes import scalars
-
-    return {column for value in scalars(node) for inner in walk_expression(value.node) if (column := column_of(inner)) is not None}
+        return set(node.facts.columns).union(*(columns_in(plan) for plan in node.plans))
+    return set().union(*(value.facts.columns for below in walk(node) for value in scalars(below)))
 
 
 def aliases_in(node: Node) -> set[str]:
     """The aliases of all sources in a plan."""
     return {found.alias for found in walk(node) if isinstance(found, (Scan, LiteralRows, Derived, Generate))}
-
-
-def source_of(source: Source) -> Source:
-    """A source without the filters on top of it."""
-    while isinstance(source, Filter):
-        source = source.source
-    return source

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import split_operands
 from platform_plugin.algebra.predicates.conditions import ALWAYS, Condition
 from platform_plugin.algebra.predicates.formulas import FALSE, TRUE, AllOf, AnyOf, ColumnTest, Opaque, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from platform_plugin.algebra.predicates.formulas import Comparing, Formula, Testing
     from platform_plugin.algebra.types.data_types import DataType
@@ -47,7 +48,7 @@ def read_condition(
     `column_of` gives the column that a node is, and `constant_of` the constant that it is, in any form that `value_of` makes a value of;
     both give None for every other node. `type_of` and `value_of` are those of `describe`.
     """
-    parts = list(split_conjuncts(node))
+    parts = list(split_operands(node, exp.And))
     found = [describe(read_formula(part, column_of, constant_of), type_of, value_of) for part in parts]
     whole = reduce(and_, (Condition(one.boxes) for one in found), ALWAYS)
     if whole.is_never:
@@ -55,24 +56,6 @@ def read_condition(
     # Too many boxes were made one, which then decides none of the parts.
     residual = [part for part, one in zip(parts, found, strict=True) if not (one.is_exact and whole.is_exact)]
     return SplitCondition(Condition(whole.boxes, is_exact=not residual), tuple(residual))
-
-
-def split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The parts of a condition that AND joins."""
-    return _flatten(condition, exp.And)
-
-
-def _flatten(condition: exp.Expr, joined: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """The parts that an operator joins, whatever brackets are round them; a chain of thousands is a deep tree."""
-    stack = [condition]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, joined):
-            stack += [node.args["expression"], node.this]
-        elif isinstance(node, exp.Paren):
-            stack.append(node.this)
-        else:
-            yield node
 
 
 def read_formula(node: exp.Expr, column_of: Callable[[exp.Expr], str | None], constant_of: Callable[[exp.Expr], Any]) -> Formula:
@@ -94,7 +77,7 @@ class _Reader:
             case exp.Not():
                 return self.read(node.this, truth=not truth)
             case exp.And() | exp.Or():
-                formulas = tuple(self.read(part, truth=truth) for part in _flatten(node, type(node)))
+                formulas = tuple(self.read(part, truth=truth) for part in split_operands(node, type(node)))
                 return AllOf(formulas) if isinstance(node, exp.And) == truth else AnyOf(formulas)
             case exp.Boolean():
                 return TRUE if bool(node.this) == truth else FALSE

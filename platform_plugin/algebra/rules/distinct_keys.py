@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.nodes import Distinct, Filter, Item, Project, Scalar, Scan, scans
+from platform_plugin.algebra.plan.filters import filter_conditions, split_filters
+from platform_plugin.algebra.plan.nodes import Distinct, Item, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.traversal import (
     column_of,
     column_reference,
@@ -20,7 +21,6 @@ from platform_plugin.algebra.plan.traversal import (
     map_scalars,
     walk_expression,
 )
-from platform_plugin.algebra.rules.conjuncts import conjuncts, has_plan
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Column, Query, Source
@@ -39,7 +39,7 @@ class DistinctKeys:
         if facts.has_hints or not streams:
             return None
         plan = _changed(query.plan, streams)
-        return None if plan == query.plan else replace(query, plan=plan, is_rewritten=True)
+        return None if plan is query.plan else replace(query, plan=plan, is_rewritten=True)
 
 
 def _changed(node: Any, streams: set[str]) -> Any:
@@ -48,12 +48,14 @@ def _changed(node: Any, streams: set[str]) -> Any:
 
 
 def _changed_value(value: Scalar, streams: set[str]) -> Scalar:
+    if not value.plans:
+        return value
     plans = list(value.plans)
     for node in walk_expression(value.node):
         if is_plan(node):
             number = int(node.name)
             plans[number] = _reduced(plans[number], node.parent, streams)
-    return Scalar(value.node, tuple(plans))
+    return value if all(old is new for old, new in zip(value.plans, plans, strict=True)) else Scalar(value.node, tuple(plans))
 
 
 def _reduced(plan: Query, parent: exp.Expr | None, streams: set[str]) -> Query:
@@ -70,25 +72,22 @@ def _reduced(plan: Query, parent: exp.Expr | None, streams: set[str]) -> Query:
 
 
 def _only_scan(source: Source) -> Scan | None:
-    while isinstance(source, Filter):
-        source = source.source
-    return source if isinstance(source, Scan) else None
+    below, _ = split_filters(source)
+    return below if isinstance(below, Scan) else None
 
 
 def _keys(source: Source, alias: str) -> tuple[Item, ...]:
     """The stream's columns that are compared with the outer query; none if that is done in another way than by equations."""
     names: dict[str, None] = {}
-    while isinstance(source, Filter):
-        for part in conjuncts(source.condition):
-            if has_plan(part):
-                return ()
-            if all(column.alias == alias for column in columns_in(part)):
-                continue
-            column = _own_side(part.node, alias)
-            if column is None:
-                return ()
-            names[column.name] = None
-        source = source.source
+    for part in filter_conditions(split_filters(source)[1]):
+        if part.plans:
+            return ()
+        if all(column.alias == alias for column in columns_in(part)):
+            continue
+        column = _own_side(part.node, alias)
+        if column is None:
+            return ()
+        names[column.name] = None
     return tuple(Item(value=column_reference(alias, name), name=name) for name in names)
 
 

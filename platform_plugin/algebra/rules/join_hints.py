@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import restore_filters, split_filters
 from platform_plugin.algebra.plan.nodes import Derived, Filter, Join, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.traversal import is_plan, map_inputs, walk_expression
 from platform_plugin.algebra.rules.stream_first import size_of
@@ -44,16 +45,11 @@ class _Hinting:
         return map_inputs(node, lambda inner: self.below(inner, is_inside=of_from))
 
     def _hinted_from(self, source: Source) -> Source:
-        filters: list[Filter] = []
-        while isinstance(source, Filter):
-            filters.append(source)
-            source = source.source
-        source = self._hinted(source)
-        streams = self._has_stream(source)
-        for filtered in reversed(filters):
-            condition = self._hinted_subqueries(filtered.condition) if streams else filtered.condition
-            source = replace(filtered, source=source, condition=condition)
-        return source
+        below, filters = split_filters(source)
+        below = self._hinted(below)
+        if self._has_stream(below) and any(one.condition.plans for one in filters):
+            filters = [replace(one, condition=self._hinted_subqueries(one.condition)) for one in filters]
+        return restore_filters(below, filters)  # type: ignore[no-any-return]
 
     def _has_stream(self, source: Source) -> bool:
         if isinstance(source, Join):
@@ -94,6 +90,8 @@ class _Hinting:
 
     def _hinted_subqueries(self, value: Scalar) -> Scalar:
         """Relations in IN and EXISTS over a stream's rows are looked up like those of joins."""
+        if not value.plans:
+            return value
         plans = list(value.plans)
         for node in walk_expression(value.node):
             if is_plan(node) and isinstance(node.parent, (exp.In, exp.Exists)):
@@ -103,17 +101,10 @@ class _Hinting:
     def _hinted_plan(self, plan: Query) -> Query:
         if not isinstance(plan, Project):
             return plan
-        filters: list[Filter] = []
-        source = plan.source
-        while isinstance(source, Filter):
-            filters.append(source)
-            source = source.source
+        source, filters = split_filters(plan.source)
         if not isinstance(source, (Scan, Derived)) or (hint := self._hint(source)) is None:
             return plan
-        source = replace(source, hint=hint)
-        for filtered in reversed(filters):
-            source = replace(filtered, source=source)
-        return replace(plan, source=source)
+        return replace(plan, source=restore_filters(replace(source, hint=hint), filters))
 
 
 def _spine(source: Source) -> list[tuple[JoinKind | None, Source]] | None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.plan.filters import conjuncts
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
     Derived,
@@ -22,7 +23,6 @@ from platform_plugin.algebra.plan.nodes import (
     subqueries,
 )
 from platform_plugin.algebra.plan.traversal import column_of, column_reference, columns_in, map_columns
-from platform_plugin.algebra.rules.conjuncts import conjuncts, has_plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,14 +45,20 @@ class Pruning:
     def apply(self, query: PlannedQuery, facts: RuleFacts) -> PlannedQuery | None:
         """Note the conditions on every relation; for one that is read twice, those that both have."""
         del facts
-        descent = _Descent()
-        descent.into_query(query.plan, ())
-        conditions: dict[str, tuple[exp.Expr, ...]] = {}
-        for relation, uses in descent.uses.items():
-            shared = [node for node in uses[0] if all(node in other for other in uses[1:])]
-            if shared:
-                conditions[relation] = tuple(shared)
+        conditions = find_conditions(query.plan)
         return replace(query, conditions=conditions) if conditions else None
+
+
+def find_conditions(plan: Query, known: Sequence[Scalar] = ()) -> dict[str, tuple[exp.Expr, ...]]:
+    """The conditions on each relation for the rows that the query can use, where `known` hold for every row of its result that is used."""
+    descent = _Descent()
+    descent.into_query(plan, known)
+    conditions: dict[str, tuple[exp.Expr, ...]] = {}
+    for relation, uses in descent.uses.items():
+        shared = [node for node in uses[0] if all(node in other for other in uses[1:])]
+        if shared:
+            conditions[relation] = tuple(shared)
+    return conditions
 
 
 @dataclass(slots=True)
@@ -86,7 +92,7 @@ class _Descent:
         self._into_subqueries(source)
         match source:
             case Filter(source=inner, condition=condition):
-                self.into_source(inner, [*known, *(part for part in conjuncts(condition) if not has_plan(part))])
+                self.into_source(inner, [*known, *(part for part in conjuncts(condition) if not part.plans)])
             case Join():
                 self._into_join(source, list(known))
             case Generate(source=inner):
@@ -99,7 +105,7 @@ class _Descent:
                 pass
 
     def _into_join(self, join: Join, known: list[Scalar]) -> None:
-        on = [part for part in conjuncts(join.condition) if not has_plan(part)] if join.condition is not None else []
+        on = [part for part in conjuncts(join.condition) if not part.plans] if join.condition is not None else []
         kind = join.kind
         # A row of the side that an outer join keeps comes out even if it has no partner, so that ON says nothing of it; and what holds for
         # the result holds for the other side's rows only where no NULLs stand in for them.

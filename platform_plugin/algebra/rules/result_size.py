@@ -9,10 +9,9 @@ from sqlglot import exp
 
 from platform_plugin.algebra.functions import BOUNDED_CALLS
 from platform_plugin.algebra.plan.nodes import Aggregate, Generate, Join, SetOperation, scalars, scans, walk
-from platform_plugin.algebra.plan.traversal import walk_expression
 
 if TYPE_CHECKING:
-    from platform_plugin.algebra.plan.nodes import Node
+    from platform_plugin.algebra.plan.nodes import Node, ScalarFacts
     from platform_plugin.algebra.rules.rule import Phase, PlannedQuery, RuleFacts
 
 _MOST_NODES = 2_000
@@ -29,8 +28,8 @@ class BoundedResult:
         del facts
         if len(scans(query.plan)) > 1 or any(_multiplies(node) for node in walk(query.plan)):
             return None
-        nodes = [inner for node in walk(query.plan) for value in scalars(node) for inner in walk_expression(value.node)]
-        if len(nodes) > _MOST_NODES or any(_lengthens(node) for node in nodes):
+        facts_of = [value.facts for node in walk(query.plan) for value in scalars(node)]
+        if sum(found.size for found in facts_of) > _MOST_NODES or any(_lengthens(found) for found in facts_of):
             return None
         return replace(query, is_bounded=True)
 
@@ -39,5 +38,5 @@ def _multiplies(node: Node) -> bool:
     return isinstance(node, (Join, Generate, SetOperation)) or (isinstance(node, Aggregate) and node.sets is not None)
 
 
-def _lengthens(node: exp.Expr) -> bool:
-    return (isinstance(node, exp.Anonymous) and str(node.this).lower() not in BOUNDED_CALLS) or isinstance(node, exp.DPipe)
+def _lengthens(found: ScalarFacts) -> bool:
+    return exp.DPipe in found.kinds or any(name.lower() not in BOUNDED_CALLS for name in found.calls)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import all_of, conjuncts, filter_conditions, restore_filters, split_filters
 from platform_plugin.algebra.plan.nodes import Derived, Filter, Join, Scan
-from platform_plugin.algebra.plan.traversal import column_of, map_inputs
-from platform_plugin.algebra.rules.conjuncts import aliases_of, all_of, conjuncts, has_plan
+from platform_plugin.algebra.plan.traversal import column_of, columns_in, map_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,17 +33,13 @@ class StreamFirst:
         if facts.has_hints:
             return None
         plan = _ordered(query.plan, facts)
-        return None if plan == query.plan else replace(query, plan=plan, is_rewritten=True)
+        return None if plan is query.plan else replace(query, plan=plan, is_rewritten=True)
 
 
 def _ordered(node: Any, facts: RuleFacts, *, is_inside: bool = False) -> Any:
     of_from = isinstance(node, (Filter, Join))
     if of_from and not is_inside:
-        filters: list[Filter] = []
-        source: Source = node
-        while isinstance(source, Filter):
-            filters.append(source)
-            source = source.source
+        source, filters = split_filters(node)
         if isinstance(source, Join) and (better := _reorder(source, filters, facts)) is not None:
             node = better
     return map_inputs(node, lambda below: _ordered(below, facts, is_inside=of_from))
@@ -58,21 +54,17 @@ def _reorder(join: Join, filters: Sequence[Filter], facts: RuleFacts) -> Source 
     if not streams:
         return None
     stream = max(streams, key=lambda place: getattr(size_of(sources[place], facts), "size_bytes", 0))
-    parts = [part for node in filters for part in conjuncts(node.condition)]
     on = _join_conditions(join)
-    if any(map(has_plan, on)):
+    if any(part.plans for part in on):
         return None
-    pairs = _connections([*parts, *on])
+    pairs = _connections([*filter_conditions(filters), *on])
     aliases = [str(source.alias) for source in sources]
     if _is_probed(range(len(sources)), stream, pairs, aliases):
         return None
     order = _order(stream, pairs, aliases)
     if order == list(range(len(order))):
         return None
-    reordered: Source = _joined([sources[place] for place in order], on)
-    for node in reversed(filters):
-        reordered = replace(node, source=reordered)
-    return reordered
+    return restore_filters(_joined([sources[place] for place in order], on), filters)  # type: ignore[no-any-return]
 
 
 def _sources(source: Source) -> list[Scan | Derived] | None:
@@ -126,14 +118,18 @@ def _order(stream: int, pairs: set[frozenset[str]], aliases: Sequence[str]) -> l
     return order
 
 
+def _aliases_of(value: Scalar) -> set[str]:
+    return {column.alias for column in columns_in(value)}
+
+
 def _joined(sources: Sequence[Scan | Derived], on: Sequence[Scalar]) -> Source:
     """The sources joined in this order, each condition at the first join that has all of its columns."""
     result: Source = sources[0]
     there, left = {sources[0].alias}, list(on)
     for source in sources[1:]:
         there.add(source.alias)
-        due = [part for part in left if aliases_of(part) <= there]
-        left = [part for part in left if not aliases_of(part) <= there]
+        due = [part for part in left if _aliases_of(part) <= there]
+        left = [part for part in left if part not in due]
         condition = all_of(due)
         result = Join(left=result, right=source, kind="cross" if condition is None else "inner", condition=condition)
     return result

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import split_operands
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.decimals import align_decimals
 from platform_plugin.engine.arrow.positions import find_positions
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate_node, normalize_doubles, repeat_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from platform_plugin.algebra.plan.nodes import Join, JoinKind
 
@@ -45,7 +46,7 @@ def join_rows(join: Join, left: ArrowRows, right: ArrowRows) -> ArrowRows:
     """The rows of a join of two sources; `NotSupportedByArrow` if it is left to Spark."""
     if join.lateral or (join.condition is not None and join.condition.plans):
         raise NotSupportedByArrow("a lateral join, or a sub-query in a join")
-    parts = [] if join.condition is None else list(conjuncts(join.condition.node))
+    parts = [] if join.condition is None else list(split_operands(join.condition.node, exp.And))
     keys: list[tuple[exp.Expr, exp.Expr, bool]] = []
     rest: list[exp.Expr] = []
     for part in parts:
@@ -57,17 +58,6 @@ def join_rows(join: Join, left: ArrowRows, right: ArrowRows) -> ArrowRows:
     if join.kind == "right":
         return _join("left", right, left, [(theirs, ours, null_safe) for ours, theirs, null_safe in keys], rest)
     return _join("inner" if join.kind == "cross" else join.kind, left, right, keys, rest)
-
-
-def conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The parts of a condition that AND joins."""
-    while isinstance(condition, exp.Paren):
-        condition = condition.this
-    if isinstance(condition, exp.And):
-        yield from conjuncts(condition.this)
-        yield from conjuncts(condition.expression)
-    else:
-        yield condition
 
 
 def _key_pair(condition: exp.Expr, left: ArrowRows, right: ArrowRows) -> tuple[exp.Expr, exp.Expr, bool] | None:

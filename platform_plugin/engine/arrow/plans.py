@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
-    Column,
     Derived,
     Distinct,
     Filter,
@@ -28,7 +27,7 @@ from platform_plugin.engine.arrow.calls import aggregate, aggregate_sets
 from platform_plugin.engine.arrow.group_keys import group_key
 from platform_plugin.engine.arrow.joins import join_rows
 from platform_plugin.engine.arrow.sets import combine_sets
-from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate, evaluate_node, sortable_values
+from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, TableColumns, evaluate, evaluate_node, sortable_values
 from platform_plugin.engine.arrow.windows import evaluate_windows
 
 if TYPE_CHECKING:
@@ -52,10 +51,15 @@ def is_lasting(error: Exception) -> bool:
 
 def run_plan(query: Query, tables: Mapping[str, pa.Table]) -> pa.Table:
     """The result of a query over tables by their full names; `NotSupportedByArrow` if it is left to Spark."""
+    return run_query(query, ArrowTables(tables=dict(tables)))
+
+
+def run_query(query: Query, known: ArrowTables) -> pa.Table:
+    """The same over tables whose joins and filters other queries share."""
     if not outputs(query):
         raise NotSupportedByArrow("a query without columns")  # without a column an Arrow table forgets how many rows it has
     try:
-        return _query(query, ArrowTables(tables=dict(tables)))
+        return _query(query, known)
     except (pa.ArrowException, OverflowError, RecursionError) as error:
         raise NotSupportedByArrow(f"{error}", for_good=is_lasting(error)) from error
 
@@ -162,6 +166,4 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
 def _named(found: pa.Table, alias: str) -> ArrowRows:
     if not found.column_names:
         raise NotSupportedByArrow("a relation without columns")
-    return ArrowRows(
-        columns={Column(alias, name): found.column(name).combine_chunks() for name in found.column_names}, count=found.num_rows
-    )
+    return ArrowRows(columns=TableColumns(found, alias), count=found.num_rows)

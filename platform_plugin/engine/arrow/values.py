@@ -28,7 +28,7 @@ from platform_plugin.engine.arrow.decimals import (
     widest_decimal,
 )
 from platform_plugin.engine.arrow.functions import call_function, match_like, part_of_day
-from platform_plugin.engine.refusal import Refusal
+from platform_plugin.engine.refusal import RefusedByEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,17 +45,15 @@ _COMPARE: dict[type[exp.Expr], Any] = {
     exp.GT: pc.greater,
     exp.GTE: pc.greater_equal,
 }
+VALUE = "value"
+"""The part of a node's `meta` that has the value of a parameter."""
 # Of longer numbers Spark might make a type of its own.
 _DIGITS = 30
 _CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
 
 
-class NotSupportedByArrow(Exception):
+class NotSupportedByArrow(RefusedByEngine):
     """The kernel can't run something, which is left to Spark; `refusal` says why."""
-
-    def __init__(self, why: str, *, for_good: bool = True, operator: str | None = None) -> None:
-        super().__init__(why)
-        self.refusal = Refusal(why=why, for_good=for_good, operator=operator)
 
 
 def describe_unsupported(node: exp.Expr) -> str:
@@ -99,6 +97,9 @@ class _Picked(Mapping[Column, Any]):
             self._made[name] = column.filter(self._places) if pa.types.is_boolean(self._places.type) else column.take(self._places)
         return self._made[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
     def __iter__(self) -> Iterator[Column]:
         return iter(self._columns)
 
@@ -106,24 +107,27 @@ class _Picked(Mapping[Column, Any]):
         return len(self._columns)
 
 
-class RelationColumns(Mapping[Column, Any]):
-    """The columns of one relation by the names that an expression may use: alone or after the relation's name, in any case."""
+class TableColumns(Mapping[Column, Any]):
+    """The columns of a table under an alias; each is put into one piece when it is first used."""
 
-    def __init__(self, rows: pa.Table, relation: str) -> None:
-        self._rows, self._relation = rows, relation.lower()
-        self._names = {name.lower(): name for name in rows.column_names}
+    def __init__(self, rows: pa.Table, alias: str) -> None:
+        self._rows, self._alias = rows, alias
+        self._names = frozenset(rows.column_names)
         self._made: dict[str, Any] = {}
 
-    def __getitem__(self, name: Column) -> Any:
-        alias, column = name[0].lower(), name[1].lower()
-        if alias not in ("", self._relation) or column not in self._names:
-            raise KeyError(name)
-        if column not in self._made:
-            self._made[column] = self._rows.column(self._names[column]).combine_chunks()
-        return self._made[column]
+    def __getitem__(self, column: Column) -> Any:
+        found = self._made.get(column.name)
+        if found is None or column.alias != self._alias:
+            if column.alias != self._alias or column.name not in self._names:
+                raise KeyError(column)
+            found = self._made[column.name] = self._rows.column(column.name).combine_chunks()
+        return found
+
+    def __contains__(self, column: object) -> bool:
+        return isinstance(column, Column) and column.alias == self._alias and column.name in self._names
 
     def __iter__(self) -> Iterator[Column]:
-        return (Column(self._relation, name) for name in self._names.values())
+        return (Column(self._alias, name) for name in self._rows.column_names)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -153,6 +157,8 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
             return found
         case exp.Literal():
             return _literal(node)
+        case exp.Var() if VALUE in node.meta:
+            return node.meta[VALUE]
         case exp.Boolean():
             return pa.scalar(bool(node.this))
         case exp.And():
@@ -176,7 +182,8 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
         case exp.In() if isinstance(node.args.get("query"), exp.Placeholder):
             return _is_among(evaluate_node(node.this, rows), _sub_query(node.args["query"], rows))
         case exp.Neg():
-            return pc.negate_checked(_number(evaluate_node(node.this, rows)))
+            found = evaluate_node(node.this, rows)
+            return pc.negate_checked(found if pa.types.is_decimal(found.type) else _number(found))
         case exp.Div():
             return _divided(evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
         case exp.Cast():

@@ -1,4 +1,4 @@
-"""`match_rows`: which rows of an Arrow table are in the description of a condition, in the order of values that SQL has."""
+"""`match_rows` and `match_mask`: which rows of an Arrow table are in the description of a condition, by the order of values in SQL."""
 
 from __future__ import annotations
 
@@ -30,18 +30,21 @@ def match_rows(rows: pa.Table, fields: Sequence[Field], where: Condition) -> pa.
     """The rows that are in the description of a condition; their columns have the fields' names and types."""
     if where.is_always:
         return rows
-    return rows.slice(0, 0) if where.is_never else rows.filter(_match_boxes(rows, fields, where))
+    return rows.slice(0, 0) if where.is_never else rows.filter(match_mask(rows, fields, where))
 
 
 def find_rows_within(rows: pa.Table, fields: Sequence[Field], where: Condition) -> NDArray[np.int64] | None:
     """The places of these rows; None if all rows are within the condition."""
     if where.is_never:
         return np.zeros(0, dtype=np.int64)
-    mask = None if where.is_always else _match_boxes(rows, fields, where)
+    mask = None if where.is_always else match_mask(rows, fields, where)
     return None if mask is None else np.flatnonzero(pc.fill_null(mask, False))  # noqa: FBT003  the value of a null
 
 
-def _match_boxes(rows: pa.Table, fields: Sequence[Field], where: Condition) -> Any:
+def match_mask(rows: pa.Table, fields: Sequence[Field], where: Condition) -> Any:
+    """For each row whether it is in the description of a condition; NULL is no."""
+    if where.is_always or where.is_never:
+        return pa.repeat(where.is_always, rows.num_rows)
     by_name = {field.name.lower(): field for field in fields}
     return _joined(pc.or_kleene, [_match_box(rows, by_name, box) for box in where.boxes])
 

@@ -1,4 +1,4 @@
-"""`read_small`: small tables as Arrow, cached under their file names, since files never change."""
+"""`read_small` and `read_small_scan`: small tables as Arrow, cached under their file names, since files never change."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.scan import TableScan
 
 _ROWS: Cache[tuple[Any, ...], pa.Table] = Cache("rows of small tables", weigh=lambda rows: rows.nbytes)
 
@@ -21,8 +22,13 @@ def read_small(lake: Lake, table: Table, snapshot: Snapshot, *, most_bytes: int,
     scan = lake.scan(table, snapshot)
     if scan.size_bytes > most_bytes or len(scan.files) > most_files:
         return None
+    return read_small_scan(lake, scan)
+
+
+def read_small_scan(lake: Lake, scan: TableScan) -> pa.Table:
+    """All rows of a scan of few files."""
     if scan.inlined or not all(file.is_whole for file in scan.files):
         # Only files whose every row counts are known by their names alone.
         return read_rows(lake, scan).combine_chunks()
-    key = (lake.uuid, table.uuid, snapshot.schema_version, tuple(file.path for file in scan.files))
+    key = (lake.uuid, scan.table.uuid, scan.snapshot.schema_version, tuple(file.path for file in scan.files))
     return _ROWS.find(key, lambda: read_rows(lake, scan).combine_chunks())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from platform_plugin.language.text.tokens import Tokens
 
 _AFTER_FROM = frozenset(("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "WINDOW", "SELECT", "SORT"))
+_OUTER_JOIN = re.compile(r"right|full|natural|using", re.IGNORECASE)
+_SIGNS_OF_BITS = ("|", "&", "^", "<<", ">>")
 _BITS = (exp.DPipe, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift)
 
 
@@ -21,10 +24,12 @@ def read_exact_tree(query: Query) -> exp.Expr:
     if query.extraction is not None:
         hint = "write variant_get(value, '$.part', 'type') or get_json_object"
         raise syntax_error(query.extraction, "value:part is not supported in views", hint=hint)
-    tree = query.whole_tree()
-    _refuse_mixed_joins(query.tokens)
-    for node in tree.find_all(*_BITS):
-        _refuse_unclear(node, query.tokens)
+    tree, text = query.whole_tree(), query.span.text
+    if "," in text and _OUTER_JOIN.search(text):
+        _refuse_mixed_joins(query.tokens)
+    if any(sign in text for sign in _SIGNS_OF_BITS):
+        for node in tree.find_all(*_BITS):
+            _refuse_unclear(node, query.tokens)
     return tree
 
 

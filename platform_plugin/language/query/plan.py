@@ -39,10 +39,14 @@ class QueryPlan:
             return mentioned_columns(query.tree)
         return self.planned.columns.get(relation_name(reference))
 
+    def conditions_of(self, reference: Reference) -> tuple[exp.Expr, ...]:
+        """The conditions on a relation's columns that hold for every row that the query can use."""
+        return () if self.planned is None else self.planned.conditions.get(relation_name(reference), ())
+
     def formula_of(self, reference: Reference, arguments: Mapping[str, object] | Sequence[object]) -> BoundFormula:
         """What is true of every row of a relation that the query can use."""
-        conditions = () if self.planned is None else self.planned.conditions.get(relation_name(reference), ())
-        return BoundFormula(read_conditions(conditions, _column_name), arguments) if conditions else ALL_ROWS
+        conditions = self.conditions_of(reference)
+        return BoundFormula(read_conditions(conditions, planned_column), arguments) if conditions else ALL_ROWS
 
 
 def relation_name(reference: Reference) -> str:
@@ -82,7 +86,7 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
         if query.is_shortened and len(query.tokens) > _MOST_TOKENS:
             raise NotPlanned("a list of literals is very long")
         tree = read_exact_tree(query)
-        plan = build_plan(tree, relation, fail, lambda text: analyse_query(text).tree, allows_twins=True)
+        plan = build_plan(tree, relation, fail, lambda text: analyse_query(text).tree, allows_twins=True, has_places=False)
     except (InvalidStatement, UnknownObject, NotPlanned, RecursionError) as error:
         return QueryPlan(planned=None, why=_reason(error))
     planned = PlannedQuery(plan=plan, has_written_names=_has_written_names(tree))
@@ -93,6 +97,22 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
             planned = replace(planned, is_rewritten=True, has_written_names=True)
     planned, firings = apply_rules(rules_of("names"), planned, RuleFacts(has_hints=_has_hints(query)), off=off)
     return QueryPlan(planned=planned, firings=firings)
+
+
+def narrow_plan(plan: QueryPlan, names: Sequence[str], conditions: Sequence[exp.Expr]) -> QueryPlan:
+    """The plan of a view's query whose reader uses only rows under these conditions; it has `names` for the columns, if it has others."""
+    if plan.planned is None or not conditions:
+        return plan
+    from platform_plugin.algebra.plan.nodes import Scalar, outputs
+    from platform_plugin.algebra.plan.traversal import column_reference, map_columns
+    from platform_plugin.algebra.rules.pruning import find_conditions
+
+    columns = [column.name for column in outputs(plan.planned.plan)]
+    if names and len(names) != len(columns):
+        return plan
+    own = dict(zip(names or columns, columns, strict=True))
+    known = [map_columns(Scalar(node), lambda column: column_reference(column.alias, own[column.name])) for node in conditions]
+    return replace(plan, planned=replace(plan.planned, conditions=find_conditions(plan.planned.plan, known)))
 
 
 def apply_sizes(
@@ -122,7 +142,8 @@ def _can_be_rendered(planned: PlannedQuery) -> bool:
     return len(set(names)) == len(names)
 
 
-def _column_name(node: exp.Expr) -> str | None:
+def planned_column(node: exp.Expr) -> str | None:
+    """The column that a node of a plan's expression is, in lower case, if it is one."""
     from platform_plugin.algebra.plan.traversal import column_of
 
     column = column_of(node)

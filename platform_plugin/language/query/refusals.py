@@ -27,7 +27,8 @@ _NO_FILES = "files enter through COPY"
 
 def refuse_tokens(tokens: Tokens) -> None:
     """Refuse forbidden calls, paths and words by the tokens alone, so that no parser's reading of the query matters."""
-    has_names, tokens = bool(tokens.names), replace(tokens, names=frozenset())
+    has_names = bool(tokens.names)
+    tokens = replace(tokens, names=frozenset()) if has_names else tokens
     for index, kind in enumerate(tokens.kinds):
         if kind in (QUOTED, WORD):
             following = tokens.upper(index + 1)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 Node = exp.Expr
 _NOTHING: frozenset[str] = frozenset()
+_LEAVES = frozenset((exp.Identifier, exp.Literal, exp.Boolean, exp.Null))
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ def find_scope(root: Node, text_of: Callable[[Node], str]) -> QueryScope:
                 name = text_of(cte.args["alias"].this).lower()
                 stack.append((cte.this, inner | {name} if with_.args.get("recursive") else inner, None))
                 inner |= {name}
-            stack.extend((child, inner, select) for child in children(node) if child is not with_)
+            stack += [(child, inner, select) for child in children(node) if child is not with_]
             continue
         if isinstance(node, exp.Table):
             if isinstance(node.this, exp.Identifier):
@@ -55,14 +56,17 @@ def find_scope(root: Node, text_of: Callable[[Node], str]) -> QueryScope:
             scope.dotted.append(node)
         elif isinstance(node, exp.TableAlias) and node.this is not None:
             scope.aliases.append(node.this)
-        stack.extend((child, known, select) for child in children(node))
+        stack += [(child, known, select) for child in children(node)]
     return scope
 
 
-def children(node: Node) -> Iterator[Node]:
-    """The direct parts of a node."""
+def children(node: Node) -> list[Node]:
+    """The direct parts of a node that have parts themselves; literals and names are none of them."""
+    found: list[Node] = []
     for value in node.args.values():
-        if isinstance(value, list):
-            yield from (item for item in value if isinstance(item, Node))
-        elif isinstance(value, Node):
-            yield value
+        if isinstance(value, Node):
+            if value.__class__ not in _LEAVES:
+                found.append(value)
+        elif value.__class__ is list:
+            found += [item for item in value if isinstance(item, Node)]
+    return found

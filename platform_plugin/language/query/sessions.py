@@ -22,7 +22,7 @@ def find_sessions(tokens: Tokens) -> dict[int, tuple[int, int, int, SessionWindo
     Each comes with the token of its SESSION, the index after the whole, the index after the name, and its window.
     """
     found = {}
-    for index in range(1, len(tokens) - 1):
+    for index in range(1, len(tokens) - 1) if "SESSION" in tokens.uppers else ():
         if tokens.upper(index) == "SESSION" and tokens.upper(index + 1) == "(" and tokens.upper(index - 1) in ("FROM", "JOIN", ","):
             end = find_closing(tokens, index + 1)
             name, window = _read(tokens, index, end)

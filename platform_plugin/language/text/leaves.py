@@ -1,8 +1,8 @@
 """`restore_leaves`: the tokens of a masked query put back into sqlglot's tree, so that its leaves have exactly the user's text.
 
 Calls come back as plain calls, literals and types as their own text. `meta["at"]` of a leaf is its place in the source, and
-`meta["type"]` of a literal or a cast its type, where that is known. A parameter is a `Var` of its own text with the parameter in
-`meta["parameter"]`.
+`meta["type"]` of a literal or a cast its type, where that is known. A parameter is a `Var` with the parameter in `meta["parameter"]`: its
+text, or ? with its number.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.traversal import list_nodes
 from platform_plugin.algebra.types.data_types import DataType, Decimal, Primitive
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.datatypes import parse_type
@@ -50,7 +51,7 @@ def restore_leaves(tree: exp.Expr, tokens: Tokens, masked: MaskedQuery, paramete
     def place(index: int) -> tuple[int, int]:
         return tokens.starts[index], tokens.ends[runs.get(index, index + 1) - 1]
 
-    for node in list(tree.walk()):
+    for node in list_nodes(tree):
         node.comments = None
         if isinstance(node, exp.Identifier):
             _restore_identifier(node, tokens, masked.origins)
@@ -73,12 +74,14 @@ def restore_leaves(tree: exp.Expr, tokens: Tokens, masked: MaskedQuery, paramete
             node._type = None  # noqa: SLF001  sqlglot keeps the placeholder's type here
         elif isinstance(node, exp.Placeholder) and str(node.this)[1:].isdigit():
             parameter = parameters[int(str(node.this)[1:])]
-            value = exp.Var(this=parameter.span.text)
+            # Each ? is a value of its own, so no two of them are equal.
+            value = exp.Var(this=parameter.span.text if parameter.index is None else f"?{parameter.index + 1}")
             value.meta.update(at=(parameter.span.start, parameter.span.end), parameter=parameter)
             node.replace(value)
             node = value  # noqa: PLW2901  the node that is in the tree now
-        if node._meta is not None:  # noqa: SLF001  `meta` would make one for every node
-            node._meta = _LeafMeta((key, value) for key, value in node._meta.items() if key in _KEPT)  # noqa: SLF001
+        meta = node._meta  # noqa: SLF001  `meta` would make one for every node
+        if meta is not None:
+            node._meta = _LeafMeta([(key, meta[key]) for key in _KEPT if key in meta])  # noqa: SLF001
     return tree
 
 

@@ -67,7 +67,7 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
     for first, (begin, end, name, _) in (*windows.items(), *ranges.items()):
         streams[first] = (begin, end)
         dropped.update(index for index in range(begin, end) if index not in range(first, name))
-    tables = frozenset(index + 1 for index in range(len(tokens)) if _is_table_query(tokens, index))
+    tables = frozenset(index + 1 for index, word in enumerate(tokens.uppers) if word == "TABLE" and _is_table_query(tokens, index))
     cut = frozenset[int]() if is_whole else _shorten(tokens, dropped)
     extractions = _drop_extractions(tokens, parameters, dropped)
     for first, (end, _) in travels.items():
@@ -100,14 +100,15 @@ def mask(tokens: Tokens, parameters: dict[int, Parameter], before: str = "", aft
 
 
 def _placeholder(tokens: Tokens, index: int) -> str:
-    kind, text, word = tokens.kind(index), tokens.text(index), tokens.upper(index)
+    kind = tokens.kinds[index]
     if kind == NUMBER:
         return str(index)
     if kind in (STRING, DOUBLE, BINARY):
         return f"'__l{index}__'"
+    text = tokens.text(index)
     if kind == SIGN:
         return text
-    if tokens.upper(index + 1) == "(" and is_call(tokens, index, word):
+    if tokens.upper(index + 1) == "(" and is_call(tokens, index, tokens.uppers[index]):
         return f"__f{index}__"
     if kind == QUOTED:
         return f"`__q{index}__`"
@@ -119,12 +120,14 @@ def _is_type(tokens: Tokens, index: int) -> bool:
     return tokens.upper(index - 1) in ("AS", "::") and tokens.kind(index) not in (STRING, DOUBLE)
 
 
+_TRAVEL_WORDS = frozenset(("AT", "VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME"))
+
+
 def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tuple[int, TimeTravel]]:
     found: dict[int, tuple[int, TimeTravel]] = {}
-    for index, kind in enumerate(tokens.kinds):
-        if kind != WORD:
+    for index, word in enumerate(tokens.uppers):
+        if word not in _TRAVEL_WORDS:
             continue
-        word = tokens.upper(index)
         if word == "AT" and tokens.upper(index + 1) == "(" and tokens.kind(index + 2) == WORD and tokens.upper(index + 3) == "=>":
             what = tokens.upper(index + 2)
             if what not in _EXPECTED:
@@ -133,11 +136,7 @@ def _travels(tokens: Tokens, parameters: dict[int, Parameter]) -> dict[int, tupl
                 raise syntax_error(span, f"AT has no {span.text[:40]}", expected=expected, hint=suggest_word(what, tuple(_EXPECTED)))
             after = find_closing(tokens, index + 1)
             found[index] = (after + 1, _travel(tokens, parameters, what, first=index, value=index + 4, after=after))
-        elif (
-            word in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
-            and tokens.upper(index + 1) == "AS"
-            and tokens.upper(index + 2) == "OF"
-        ):
+        elif word != "AT" and tokens.upper(index + 1) == "AS" and tokens.upper(index + 2) == "OF":
             first = index - 1 if tokens.upper(index - 1) == "FOR" else index
             what = "VERSION" if "VERSION" in word else "TIMESTAMP"
             cell = read_cell(tokens, index + 3, parameters) if index + 3 < len(tokens) else None
@@ -178,7 +177,7 @@ def _streams(tokens: Tokens) -> tuple[dict[int, tuple[int, int]], set[int]]:
     """`FROM STREAM orders` and `FROM STREAM(orders)`: the relation orders, where sqlglot sees a relation STREAM."""
     found: dict[int, tuple[int, int]] = {}
     dropped: set[int] = set()
-    for index in range(1, len(tokens) - 1):
+    for index in range(1, len(tokens) - 1) if "STREAM" in tokens.uppers else ():
         if tokens.upper(index) != "STREAM" or tokens.upper(index - 1) not in ("FROM", "JOIN", ","):
             continue
         if tokens.upper(index + 1) == "(" and _is_name(tokens, index + 2):
@@ -198,10 +197,7 @@ def _drop_extractions(tokens: Tokens, parameters: dict[int, Parameter], dropped:
     """`value:name.name[0]` takes a part out of a value; sqlglot reads only some of that, and none of it names a column."""
     angles = 0
     extractions: set[int] = set()
-    for index, kind in enumerate(tokens.kinds):
-        if kind != SIGN:
-            continue
-        sign = tokens.upper(index)
+    for index, sign in enumerate(tokens.uppers) if ":" in tokens.uppers else ():
         if sign == "<" and (angles or tokens.upper(index - 1) in ("STRUCT", "ARRAY", "MAP")):
             angles += 1
         elif sign == ">":
@@ -229,10 +225,10 @@ def _is_table_query(tokens: Tokens, index: int) -> bool:
 def _shorten(tokens: Tokens, dropped: set[int]) -> frozenset[int]:
     """Long lists of literals, and all rows of literals but the first, are left out: they name no relation and no column."""
     cut: set[int] = set()
-    source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
+    uppers = tokens.uppers
     index = 0
-    while index < len(kinds):
-        if kinds[index] != SIGN or source[starts[index]] != "(":
+    while index < len(uppers):
+        if uppers[index] != "(":
             index += 1
             continue
         after = _literal_list(tokens, index)
@@ -254,17 +250,17 @@ def _shorten(tokens: Tokens, dropped: set[int]) -> frozenset[int]:
 
 def _literal_list(tokens: Tokens, index: int) -> int | None:
     """The closing bracket of a list of nothing but literals, or None."""
-    source, starts, kinds = tokens.source, tokens.starts, tokens.kinds
+    uppers, kinds = tokens.uppers, tokens.kinds
     for inner in range(index + 1, len(kinds)):
         kind = kinds[inner]
         if kind == SIGN:
-            sign = source[starts[inner]]
+            sign = uppers[inner]
             if sign == ")":
                 return inner if inner > index + 1 else None
             if sign not in ",-+":
                 return None
         elif kind == WORD:
-            if tokens.upper(inner) not in _LITERAL_WORDS:
+            if uppers[inner] not in _LITERAL_WORDS:
                 return None
         elif kind == QUOTED:
             return None

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 TEXTS = (STRING, DOUBLE)
 MOMENTS = {"DATE": "date", "TIMESTAMP": "timestamptz", "TIMESTAMP_LTZ": "timestamptz", "TIMESTAMP_NTZ": "timestamp", "TIME": "time"}
 """The words of typed literals, each with its type."""
+_RUN_WORDS = frozenset(("CAST", "TRY_CAST", "::", "INTERVAL", *MOMENTS))
 # Words that stand before a bracket and are no calls.
 _NO_CALL_WORDS = """
     ALL AND ANTI ANY AS BETWEEN BY CASE CAST CROSS CUBE DISTINCT DIV ELSE ESCAPE EXCEPT EXISTS EXTRACT FILTER FROM FULL GROUP HAVING
@@ -27,8 +28,10 @@ _WORDY = {"TRIM": ("FROM",), "SUBSTRING": ("FROM",), "SUBSTR": ("FROM",), "POSIT
 def find_runs(tokens: Tokens) -> dict[int, int]:
     """Runs of tokens that are one literal or one type: the index after each, by its first token."""
     runs: dict[int, int] = {}
-    for index in range(len(tokens)):
-        word = tokens.upper(index)
+    kinds = tokens.kinds
+    for index, word in enumerate(tokens.uppers):
+        if word not in _RUN_WORDS and kinds[index] not in TEXTS:
+            continue
         if word in ("CAST", "TRY_CAST") and tokens.upper(index + 1) == "(":
             after = find_closing(tokens, index + 1)
             places = [place for place in range(index + 2, after) if tokens.upper(place) == "AS" and _depth(tokens, index + 2, place) == 0]

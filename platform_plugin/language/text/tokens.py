@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from platform_plugin.language.text.places import Span, syntax_error
 
@@ -47,6 +47,20 @@ class Tokens:
     starts: list[int]
     ends: list[int]
     names: frozenset[int] = frozenset()
+    _uppers: list[str] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def uppers(self) -> list[str]:
+        """What `upper` gives for each token."""
+        if len(self._uppers) < len(self.kinds):
+            source = self.source
+            self._uppers[:] = [
+                source[start:end].upper() if kind in (WORD, SIGN) else ""
+                for kind, start, end in zip(self.kinds, self.starts, self.ends, strict=True)
+            ]
+            for index in self.names:
+                self._uppers[index] = ""
+        return self._uppers
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -57,9 +71,9 @@ class Tokens:
 
     def upper(self, index: int) -> str:
         """The token in upper case if it is a bare word or a sign, else an empty text, so that quoted text is never a keyword."""
-        if not 0 <= index < len(self.kinds) or self.kinds[index] not in (WORD, SIGN) or index in self.names:
+        if not 0 <= index < len(self.kinds):
             return ""
-        return self.text(index).upper()
+        return (self._uppers or self.uppers)[index]
 
     def kind(self, index: int) -> str:
         """The token's kind; END past the last."""

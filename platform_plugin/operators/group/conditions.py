@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import DICE
+from platform_plugin.algebra.plan.filters import add_filters, conjuncts, filter_conditions, split_filters
 from platform_plugin.algebra.plan.names import unique_name
 from platform_plugin.algebra.plan.nodes import Derived, Filter, Generate, Item, Join, Project, Scalar, columns
 from platform_plugin.algebra.plan.traversal import (
@@ -26,7 +27,6 @@ from platform_plugin.algebra.plan.traversal import (
 )
 from platform_plugin.algebra.types.infer import type_of
 from platform_plugin.algebra.volatility import volatile_name
-from platform_plugin.operators.group.lookups import add_filters, conjuncts
 
 if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Aggregate
@@ -63,11 +63,8 @@ class GroupConditions:
 def uncorrelate(node: Aggregate) -> tuple[Aggregate, GroupConditions]:
     """The grouping without the conditions of its WHERE that mention the outer query, with keys added for them; and these conditions."""
     own = aliases_in(node)
-    every: list[Scalar] = []
-    base: Any = node.source
-    while isinstance(base, Filter):
-        every = [*conjuncts(base.condition), *every]
-        base = base.source
+    base, filters = split_filters(node.source)
+    every = filter_conditions(filters)
     outer = [found for found in every if not found.plans and any(column.alias not in own for column in columns_in(found))]
     if not outer or node.sets is not None:
         return node, GroupConditions()

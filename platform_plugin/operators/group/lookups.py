@@ -8,65 +8,28 @@ an equation connects it with.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlglot import exp
 
-from platform_plugin.algebra.plan.nodes import Column, Derived, Filter, Generate, Join, Project, Scalar, Scan, columns
-from platform_plugin.algebra.plan.traversal import column_of, columns_in, is_plan, map_nodes, walk_expression
+from platform_plugin.algebra.plan.filters import add_filters, conjuncts, filter_conditions, split_filters
+from platform_plugin.algebra.plan.nodes import Column, Derived, Generate, Join, Project, Scalar, Scan, columns
+from platform_plugin.algebra.plan.traversal import column_of, columns_in
 from platform_plugin.operators.group.admission import find_ungrouped_streams
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from platform_plugin.algebra.plan.nodes import Query
-
-
-def conjuncts(value: Scalar) -> tuple[Scalar, ...]:
-    """The parts of a condition that AND joins, each with its own sub-queries."""
-    stack, found = [value.node], []
-    while stack:
-        node = stack.pop()
-        inner = node
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
-        if isinstance(inner, exp.And):
-            stack += [inner.expression, inner.this]
-        else:
-            found.append(_alone(node, value.plans))
-    return tuple(found)
-
-
-def _alone(node: exp.Expr, plans: tuple[Query, ...]) -> Scalar:
-    used = list(dict.fromkeys(int(inner.name) for inner in walk_expression(node) if is_plan(inner)))
-    numbered = map_nodes(node, lambda inner: exp.Placeholder(this=str(used.index(int(inner.name)))) if is_plan(inner) else None)
-    return Scalar(numbered, tuple(plans[number] for number in used))
-
-
-def add_filters(source: Any, conditions: Iterable[Scalar]) -> Any:
-    """A source with one filter for each condition."""
-    return reduce(lambda below, condition: Filter(source=below, condition=condition), conditions, source)
 
 
 def arrange_joins(source: Any) -> Any:
     """A branch with its inner joins reordered to start from the stream."""
-    conditions: list[Scalar] = []
-    below = source
-    while isinstance(below, Filter):
-        conditions = [*conjuncts(below.condition), *conditions]
-        below = below.source
+    below, filters = split_filters(source)
+    conditions = filter_conditions(filters)
     if isinstance(below, Derived) and isinstance(below.query, Project) and find_ungrouped_streams(below):
         inner = arrange_joins(below.query.source)
         return add_filters(replace(below, query=replace(below.query, source=inner)), conditions)
     if isinstance(below, Generate) and find_ungrouped_streams(below):
         settled = [found for found in conditions if not found.plans and below.alias not in {column.alias for column in columns_in(found)}]
-        inner = arrange_joins(add_filters(below.source, settled))
+        inner, inside = split_filters(arrange_joins(add_filters(below.source, settled)))
         above = [found for found in conditions if found not in settled]
-        while isinstance(inner, Filter):
-            above.insert(0, inner.condition)
-            inner = inner.source
-        return add_filters(replace(below, source=inner), above)
+        return add_filters(replace(below, source=inner), [*(one.condition for one in inside), *above])
     if not _is_inner(below):
         return source
     region = _Region()
@@ -147,8 +110,6 @@ class _Region:
         found = []
         for condition in self.conditions:
             node = condition.node
-            while isinstance(node, exp.Paren):
-                node = node.this
             if isinstance(node, exp.EQ) and (a := column_of(node.this)) is not None and (b := column_of(node.expression)) is not None:
                 found += [(a, b), (b, a)]
         return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from platform_plugin.algebra.functions import SAFE_CALLS, TIME_WINDOWS
+from platform_plugin.algebra.plan.filters import split_filters
 from platform_plugin.algebra.plan.nodes import Aggregate, Derived, Filter, Item, Output, Project, Scalar, Scan, scans
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
 from platform_plugin.algebra.plan.render import render
@@ -218,17 +219,13 @@ def prepare_part(view: ViewParts, part: StreamPart) -> ComparablePart:
     """A stream part in the form that compares with those of other views."""
     query = number_aliases(rename_static_results(part.query, view.statics, view.view))
     assert isinstance(query, Aggregate)  # noqa: S101  every stream part is one
-    source: Any = query.source
-    conditions: list[Scalar] = []
-    while isinstance(source, Filter):
-        conditions.insert(0, source.condition)
-        source = source.source
+    source, filters = split_filters(query.source)
     return ComparablePart(
         view=view.view,
         part=part,
         state=view.plan.state(part.state),
         base=_with_hidden(source, ()),
-        conditions=tuple(conditions),
+        conditions=tuple(one.condition for one in filters),
         keys=query.keys,
         calls=query.calls,
     )

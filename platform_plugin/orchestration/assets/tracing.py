@@ -14,7 +14,7 @@ from platform_plugin.operators.group.split import plan_split, read_plan
 from platform_plugin.orchestration.assets.lineage import trace_columns
 from platform_plugin.orchestration.components.model import read_relations
 from platform_plugin.orchestration.shown.drawing import draw_split
-from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.bind.names import lake_name
 from platform_plugin.relations.kinds import named_kind
 from platform_plugin.relations.views.kind import VIEW
 

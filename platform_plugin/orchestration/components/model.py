@@ -17,7 +17,7 @@ from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.comparing import normalise_statement
 from platform_plugin.language.text.places import Span, locate_offset, suggest_word, syntax_error
 from platform_plugin.orchestration.components.documentation import Documentation, read_documentation, read_suite
-from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.bind.names import lake_name
 from platform_plugin.relations.kinds import declarable_kind, find_declared
 from platform_plugin.relations.views.follow.strategy import BATCH, EAGER
 

@@ -15,7 +15,7 @@ from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.location import CATALOGUE_FILE, Location
 from platform_plugin.lake.upkeep.leases import Lease
 from platform_plugin.platform import Platform
-from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.bind.query import bind_query
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

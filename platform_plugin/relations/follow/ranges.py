@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS, ROW_ID
 from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
+from platform_plugin.engine.engine import TaskInput
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.engine.engine import Role
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -170,3 +172,16 @@ def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str], *, hidden:
         return read_rows_with_hidden(lake, found.scan, fields, hidden)
     # Without any column nobody would know how many rows there are.
     return read_rows(lake, found.scan, columns=[field.name for field in fields or found.stream.fields[:1]])
+
+
+def range_input(lake: Lake, found: Range, role: Role, *, hidden: Collection[str] = ()) -> TaskInput:
+    """A range as an input of tasks, with these hidden columns."""
+    return TaskInput(
+        role=role,
+        row_count=found.row_count,
+        size_bytes=found.scan.size_bytes,
+        file_count=len(found.scan.files),
+        is_whole=found.is_whole,
+        read=lambda columns: arrow_rows_of(lake, found, columns, hidden=hidden),
+        scan=found.scan,
+    )

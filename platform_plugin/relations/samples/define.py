@@ -14,7 +14,8 @@ from platform_plugin.lake.catalogue.tables import Table, View
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language.text.places import locate_offset, suggest_word
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_named
+from platform_plugin.relations.bind.names import lake_name, new_name, place_errors
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.follow.ranges import read_first_row_id
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.missing import name_missing_relations

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.text.comparing import normalise_statement
-from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.bind.names import lake_name
 from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import difference_text, fold_names, option_differences
 from platform_plugin.relations.samples.definition import parse_window

@@ -10,7 +10,7 @@ import numpy as np
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.read.read import read_rows
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.samples.draw.blocks import count_blocks, draw_blocks
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.source_draw import find_stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.drop import drop_replaced
 from platform_plugin.relations.streams.declaration import stored_limits
 from platform_plugin.relations.streams.feeds.declaration import declared_feed

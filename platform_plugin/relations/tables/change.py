@@ -18,7 +18,8 @@ from platform_plugin.lake.read.before_images import ImageDates, has_before_image
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import read_positions
 from platform_plugin.language.text.places import locate_offset
-from platform_plugin.relations.bind import bind_rows, new_name, place_errors
+from platform_plugin.relations.bind.names import new_name, place_errors
+from platform_plugin.relations.bind.rows import bind_rows
 from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.target import find_changeable, named_fields, refuse_partitioned, statement_result
 

@@ -18,7 +18,7 @@ from platform_plugin.lake.files.sources import make_absolute
 from platform_plugin.language.text.file_formats import format_of, uncompressed_name
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.arguments import Arguments, argument
-from platform_plugin.relations.bind import place_errors
+from platform_plugin.relations.bind.names import place_errors
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_append, refuse_partitioned
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 from platform_plugin.language import statements as s
 from platform_plugin.language.statements.registry import statement_text
-from platform_plugin.relations.bind import lake_name
+from platform_plugin.relations.bind.names import lake_name
 from platform_plugin.relations.declarations import DeclaredRelation
 from platform_plugin.relations.differences import column_differences, fold_names, option_differences
 from platform_plugin.relations.tables.history import HISTORY_OF, find_source

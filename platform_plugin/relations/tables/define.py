@@ -11,7 +11,8 @@ from platform_plugin.lake.catalogue.relations import Declaration, declare_relati
 from platform_plugin.lake.files.file_options import NAMES as FILE_OPTIONS
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import locate_offset
-from platform_plugin.relations.bind import bind_query, lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.relations.declarations import DefinitionOutcome
 from platform_plugin.relations.drop import drop_replaced
 from platform_plugin.relations.faults import place_spark_errors, suggest_columns

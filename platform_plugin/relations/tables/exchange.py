@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.text.writing import identifier
-from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.tables.change import commit_deletes, discard_on_failure, find_rows, write_deletes
 from platform_plugin.relations.target import statement_result

@@ -12,7 +12,7 @@ from platform_plugin.lake.commit.schema_operations import CreateTableOp
 from platform_plugin.lake.ring.history import FollowStream, read_history
 from platform_plugin.lake.ring.segments import RING_TABLES
 from platform_plugin.language import statements as s
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.target import find_target, statement_result
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import fit_rows
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
-from platform_plugin.relations.bind import bind_query, place_errors
+from platform_plugin.relations.bind.names import place_errors
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.relations.faults import place_spark_errors
 from platform_plugin.relations.tables.rows import literal_rows
 from platform_plugin.relations.target import append_files, find_repeat, find_target, named_fields, refuse_append, refuse_partitioned

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
 from platform_plugin.algebra.types.data_types import Field, IntervalType, Struct, is_same_in_spark
-from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.local import compute
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import QueryFailed, RefusedView
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
-from platform_plugin.relations.bind import new_name, read_named
+from platform_plugin.relations.bind.names import new_name
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.follow.ranges import empty_range, rows_of
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
@@ -25,7 +26,6 @@ from platform_plugin.relations.views.follow.strategy import hidden_columns, rows
 from platform_plugin.relations.views.read.view import run_stream_part, split_name
 from platform_plugin.relations.views.record import RESULT_PART
 from platform_plugin.relations.views.rehearsal import rehearse_states
-from platform_plugin.state.store import check_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,7 @@ def infer_columns(
     """The columns of a view's parts without Spark, and the rows of static parts that are not `shared`; None where only Spark can tell."""
     try:
         return _infer(work, plan, streams, snapshot, shared)
-    except NotSupportedByArrow:
+    except RefusedByEngine:
         return None
 
 
@@ -73,24 +73,24 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
 
     for static in plan.statics:
         if static.feeds is not None:
-            raise NotSupportedByArrow("rows of tables that a state begins with")
+            raise RefusedByEngine("rows of tables that a state begins with")
         note(static.name, static.columns)
         if static.name not in shared:
             tables = {name: _small_rows(work, name, snapshot) for name in static.tables}
-            rows[static.name] = check_schema(run_plan(static.query, tables), fields[static.name])
+            rows[static.name] = compute(static.query, tables, fields[static.name])
         elif [(field.name, field.type) for field in shared[static.name].fields] != [(c.name, c.type) for c in fields[static.name]]:
-            raise NotSupportedByArrow("a shared result of other columns", for_good=False)
+            raise RefusedByEngine("a shared result of other columns", for_good=False)
     for state in plan.states:
         note(state.name, state.columns)
-        check_schema(run_plan(state.merge, {"rows": known[state.name]}), fields[state.name])
+        compute(state.merge, {"rows": known[state.name]}, fields[state.name])
     for part in plan.streams:
         own = tuple(field for field in streams[part.stream].fields if field.name not in part.hidden)
         found = arrow_schema((*own, *(field for field in _HIDDEN_FIELDS if field.name in part.hidden))).empty_table()
-        check_schema(run_plan(part.query, {**known, part.stream: found}), fields[part.state])
+        compute(part.query, {**known, part.stream: found}, fields[part.state])
     for name in plan.upper_tables:
         known[name] = arrow_schema(_find_table(work, name, snapshot).fields).empty_table()
     fields[RESULT_PART] = _certain_fields(plan.columns)
-    check_schema(run_plan(plan.upper, known), fields[RESULT_PART])
+    compute(plan.upper, known, fields[RESULT_PART])
     return PartColumns(fields=fields, rows=rows)
 
 
@@ -104,7 +104,7 @@ def _certain_fields(columns: Sequence[Output]) -> tuple[Field, ...]:
     fields = []
     for column in columns:
         if column.type is None or not _is_certain(column.type):
-            raise NotSupportedByArrow(f"the type of {column.name}")
+            raise RefusedByEngine(f"the type of {column.name}")
         fields.append(Field(name=column.name, type=column.type))
     return tuple(fields)
 
@@ -114,14 +114,14 @@ def _find_table(work: Workspace, name: str, snapshot: Snapshot) -> Table:
         relation = work.lake.find_relation(connection, Name.of(split_name(name)), snapshot)
     # What is read of other kinds is more than their files.
     if not isinstance(relation, Table) or find_kind(work.lake, relation, snapshot).planned_as != "table":
-        raise NotSupportedByArrow("a relation that is no table")
+        raise RefusedByEngine("a relation that is no table")
     return relation
 
 
 def _small_rows(work: Workspace, name: str, snapshot: Snapshot) -> pa.Table:
     rows = read_small(work, _find_table(work, name, snapshot), snapshot)
     if rows is None:
-        raise NotSupportedByArrow("a large table that is looked up", for_good=False)
+        raise RefusedByEngine("a large table that is looked up", for_good=False)
     return rows
 
 

@@ -18,7 +18,8 @@ from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.operators.group.admission import CHANGING
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
-from platform_plugin.relations.bind import bind_query, lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.relations.faults import place_spark_errors, suggest_columns
 from platform_plugin.relations.follow.ranges import read_first_row_id
 from platform_plugin.relations.hooks import DropBlocker

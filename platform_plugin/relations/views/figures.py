@@ -13,7 +13,9 @@ from platform_plugin.lake.ring.arrivals import read_arrived_beyond
 from platform_plugin.lake.values.stall import pinned_text
 from platform_plugin.language.query.plan import NotPlanned
 from platform_plugin.language.query.query import analyse_query
-from platform_plugin.relations.bind import Resolver, find_query_plan, read_named
+from platform_plugin.relations.bind.plans import find_query_plan
+from platform_plugin.relations.bind.read import read_named
+from platform_plugin.relations.bind.resolve import Resolver
 from platform_plugin.relations.views.follow.shared_states import find_twins
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.static_tables import check_static_tables, find_changed_tables

@@ -8,7 +8,7 @@ from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.commit.gates import scan_written
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
-from platform_plugin.relations.bind import read_named
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.follow.ranges import read_range_with_history
 from platform_plugin.relations.views.follow.results import find_pending_result
 from platform_plugin.relations.views.plans import find_plan

@@ -10,7 +10,7 @@ from platform_plugin.cache import Cache
 from platform_plugin.errors import PlatformError
 from platform_plugin.operators.group.sharing import ViewParts
 from platform_plugin.operators.group.split import plan_split, read_plan
-from platform_plugin.relations.bind import bind_query
+from platform_plugin.relations.bind.query import bind_query
 from platform_plugin.relations.views.record import read_records
 from platform_plugin.relations.views.relations import QueryMeaning, describe_relations, read_meaning, used_columns, widen_relations
 

@@ -8,7 +8,7 @@ from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.relations.answers import run_answers
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history
 from platform_plugin.relations.target import statement_result
 from platform_plugin.relations.views.build import NewView, make_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from platform_plugin.operators.group.sharing import ViewParts, plan_sharing
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.follow.ranges import rows_of
 
 if TYPE_CHECKING:

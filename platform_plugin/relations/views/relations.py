@@ -16,7 +16,7 @@ from platform_plugin.lake.commit.dependents import Need
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.datatypes import parse_type
 from platform_plugin.language.text.writing import type_text
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.views.record import note_meaning_text, read_meaning_text, read_records, result_fields
 

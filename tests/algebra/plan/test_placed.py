@@ -2,7 +2,7 @@
 
 import pytest
 
-from platform_plugin.relations.bind import render_plan
+from platform_plugin.relations.bind.query import render_plan
 from tests.algebra.rules.plans import plan_sizes
 
 TEXT = (

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
+from platform_plugin.algebra.plan.filters import split_operands
 from platform_plugin.algebra.predicates.conditions import MAX_BOXES, MAYBE
 from platform_plugin.algebra.predicates.formulas import UNBOUND, AllOf, Opaque, describe
-from platform_plugin.algebra.predicates.read import read_condition, read_formula, split_conjuncts
+from platform_plugin.algebra.predicates.read import read_condition, read_formula
 from platform_plugin.algebra.types.data_types import Decimal, Primitive
 
 
@@ -253,7 +254,7 @@ def test_the_residual_is_what_the_description_does_not_decide(duck, several, giv
         named.append(f"(({spark}) OR FALSE)")
     node = parse(" AND ".join(named))
     split = read_condition(node, column_of, constant_of, type_of, values.get)
-    places = {id(part): place for place, part in enumerate(split_conjuncts(node))}
+    places = {id(part): place for place, part in enumerate(split_operands(node, exp.And))}
     left = [parts[places[id(part)]] for part in split.residual]
     true = passing(duck, table, " AND ".join(f"({part})" for part in parts))
     rest = passing(duck, table, " AND ".join(f"({part})" for part in left) or "TRUE")

@@ -9,7 +9,7 @@ from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.language.query.plan import NotPlanned, apply_sizes, plan_query, relation_name
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.language.text.places import Span
-from platform_plugin.relations.bind import render_plan
+from platform_plugin.relations.bind.query import render_plan
 
 COLUMNS = {
     "posts": ("uid", "username", "score", "content", "topic"),

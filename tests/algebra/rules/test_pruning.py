@@ -178,6 +178,7 @@ def test_only_preserved_sides_are_pruned(source, kept):
         "SELECT 1 FROM u LEFT JOIN t ON u.k = t.k AND t.x = 1",
         "SELECT x, count(*) FROM t GROUP BY x HAVING x = 1",
         "WITH a AS (SELECT * FROM t WHERE x = 1) SELECT 1 FROM a p JOIN a q ON p.k = q.k WHERE p.y = 2",
+        "SELECT 1 FROM t p JOIN t q ON p.k = q.k WHERE p.x = 1 AND q.x = 2 AND EXISTS (SELECT 1 FROM u WHERE u.x = 1)",
     ],
 )
 def test_conditions_go_down_to_the_relation(text):
@@ -193,7 +194,6 @@ def test_conditions_go_down_to_the_relation(text):
         "SELECT * FROM (SELECT max(x) AS x FROM t) WHERE x = 1",
         "SELECT * FROM (SELECT x FROM t UNION ALL SELECT region FROM users) WHERE x = 1",
         "SELECT * FROM (SELECT x, sum(y) FROM t GROUP BY ROLLUP (x)) WHERE x IS NULL",
-        "SELECT 1 FROM t p JOIN t q ON p.k = q.k WHERE p.x = 1 AND q.x = 2 AND EXISTS (SELECT 1 FROM u WHERE u.x = 1)",
     ],
 )
 def test_other_conditions_stay_above(text):

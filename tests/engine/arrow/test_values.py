@@ -81,6 +81,7 @@ HERE = [
     "substr(t, 1)",
     "SUBSTRING(t, 100, 2)",
     "length(t)",
+    "-a",
 ]
 NOT_HERE = [
     "w * w * w",
@@ -91,7 +92,6 @@ NOT_HERE = [
     "CAST(a AS INT)",
     "d >= '1994'",
     "d > DATE '94-01-01'",
-    "-a",
     "a = s",
     "l % 2",
 ]

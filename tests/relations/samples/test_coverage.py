@@ -11,6 +11,7 @@ import pytest
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.engine.limits import Limits
 from platform_plugin.errors import InvalidValue
+from platform_plugin.language.query.plan import QueryPlan
 from platform_plugin.language.text.places import Span
 from platform_plugin.relations.samples.estimate import approximate
 from platform_plugin.relations.samples.population import PILOT, PopulationSource
@@ -68,10 +69,11 @@ def answers(population, monkeypatch, runs, *, error, confidence):
     lake = SimpleNamespace(lease=lambda **_: nullcontext(SimpleNamespace(snapshot=snapshot)))
     fields = (Field(name="kind", type=Primitive("varchar")), Field(name="amount", type=Primitive("float64")))
     monkeypatch.setattr(approximate.SampleQuery, "ask", ask)
+    monkeypatch.setattr(approximate, "_find_rows_plan", lambda *_: QueryPlan(planned=None))
     text = QUERY.format(error=error, confidence=confidence)
     for run in range(runs):
         source = PopulationSource(name=f"sales {run}", fields=fields, pieces=Pieces(population, SimpleNamespace(snapshot=snapshot)))
-        monkeypatch.setattr(approximate, "_find_source", lambda *_, source=source: source)
+        monkeypatch.setattr(approximate, "find_source", lambda *_, source=source: source)
         try:
             found = approximate.run_approximation(SimpleNamespace(lake=lake, limits=Limits()), Span(text, 0, len(text)), {})
         except InvalidValue:

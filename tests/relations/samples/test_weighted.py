@@ -216,9 +216,12 @@ def test_conditions_and_rows_that_have_no_weight(platform, spark_server):
         platform.sample("t")
     platform.execute("CREATE SAMPLE above ON paid SIZE 500 WHERE amount > 0 WEIGHTED BY (amount)")
     assert platform.sample("above").cardinality == 101
+    platform.execute("CREATE SAMPLE sums ON paid SIZE 500 WHERE amount + 0 > 0 WEIGHTED BY (amount)")
     append(platform, "paid", rows(202, 204).set_column(1, "amount", pa.array([math.nan, 1.0])))
-    with pytest.raises(InvalidValue, match="for every row that is there") as refused:
+    with pytest.raises(InvalidValue, match='column "amount" holds nan, which is no weight'):
         platform.sample("above")
+    with pytest.raises(InvalidValue, match="for every row that is there") as refused:
+        platform.sample("sums")
     assert "NaN" in refused.value.hint
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.relations import RELATION, Declaration, declare_relation
-from platform_plugin.relations.bind import lake_name, place_errors
+from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.kinds import kind_name
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.target import find_existing, find_target, statement_result

@@ -14,14 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.build.grouping import has_aggregate
+from platform_plugin.algebra.build.grouping import calls_aggregate
 from platform_plugin.algebra.volatility import may_be_volatile
 from platform_plugin.errors import PlatformError, UnknownObject
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.text.writing import identifier
 from platform_plugin.operators.group.body import read_body
-from platform_plugin.relations.bind import new_name, read_named
+from platform_plugin.relations.bind.names import new_name
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed, spark_key
 from platform_plugin.relations.samples.keys.lowest import key_bound
 from platform_plugin.relations.samples.record import SampleProgress
@@ -117,7 +118,7 @@ def is_scan(work: Workspace, view: View, snapshot: Snapshot) -> bool:
     except PlatformError:
         return False
     tables = list(tree.find_all(exp.Table))
-    if not isinstance(tree, exp.Select) or len(tables) != 1 or tree.find(*_COSTLY) or any(map(has_aggregate, tree.expressions)):
+    if not isinstance(tree, exp.Select) or len(tables) != 1 or tree.find(*_COSTLY) or any(map(calls_aggregate, tree.expressions)):
         return False
     if may_be_volatile(tree):
         return False  # rows that are other ones at every look are not those that were counted

@@ -13,7 +13,8 @@ from platform_plugin.language.query.approximate import STRATUM, UNIT, plan_appro
 from platform_plugin.language.query.query import Query, analyse_query
 from platform_plugin.language.text.places import Span, locate_offset
 from platform_plugin.relations.arguments import check_arguments
-from platform_plugin.relations.bind import Resolver, find_query_plan
+from platform_plugin.relations.bind.plans import find_query_plan
+from platform_plugin.relations.bind.resolve import Resolver
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.draw.blocks import BlockDesign
 from platform_plugin.relations.samples.estimate.answer import Estimates, estimate
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.language.query.approximate import Approximation
-    from platform_plugin.language.query.references import Reference
+    from platform_plugin.language.query.plan import QueryPlan
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.population import DrawnRows, PopulationSource
 
@@ -54,10 +55,19 @@ def run_approximation(
     with work.lake.lease(holder="estimate") as lease:
         asked = analyse_query(plan.text)
         check_arguments(asked.parameters, arguments)
+        rows_plan = _find_rows_plan(work, asked, lease.snapshot)
         asking = SampleQuery(
-            work=work, written=query, asked=asked, arguments=arguments, snapshot=lease.snapshot, timeout=timeout, progress=progress
+            work=work,
+            written=query,
+            asked=asked,
+            plan=rows_plan,
+            arguments=arguments,
+            snapshot=lease.snapshot,
+            timeout=timeout,
+            progress=progress,
         )
-        source = _find_source(work, asked, asking.as_written(asked.relations[0]), lease.snapshot, arguments)
+        written = asking.as_written(asked.relations[0])
+        source = find_source(work, written, lease.snapshot, rows_plan.columns_of(asked, written), rows_plan.formula_of(written, arguments))
         answer = _Estimating(plan=plan, asking=asking, source=source).answer()
         return Result(answer.table(), snapshot=lease.snapshot)
 
@@ -66,7 +76,8 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     """The source of the sample for a query, and the query over the sampled rows."""
     plan = plan_approximation(query)
     asked = analyse_query(plan.text)
-    source = _find_source(work, asked, written_relation(query, asked.relations[0]), snapshot)
+    rows_plan, written = _find_rows_plan(work, asked, snapshot), written_relation(query, asked.relations[0])
+    source = find_source(work, written, snapshot, rows_plan.columns_of(asked, written), rows_plan.formula_of(written, ()))
     said = f"estimates {', '.join(measure.name for measure in plan.measures)} within {plan.error:g} at a confidence of {plan.confidence:g}"
     begun = [said, f'samples "{source.name}"']
     if source.fixed is not None:
@@ -79,11 +90,9 @@ def explain_approximation(work: Workspace, query: Span, snapshot: Snapshot) -> l
     return [*begun, "asks of each sampled row:", plan.text]
 
 
-def _find_source(work: Workspace, asked: Query, written: Reference, snapshot: Snapshot, arguments: Arguments = ()) -> PopulationSource:
-    """Where the first relation's rows can be drawn from, as far as the query uses them."""
-    plan = find_query_plan(work, asked, snapshot, Resolver(work, snapshot), marks=(UNIT, STRATUM))
-    columns = plan.columns_of(asked, written)
-    return find_source(work, written, snapshot, columns, plan.formula_of(written, arguments))
+def _find_rows_plan(work: Workspace, asked: Query, snapshot: Snapshot) -> QueryPlan:
+    """The plan of the query over the sampled rows, which have marks beside their columns."""
+    return find_query_plan(work, asked, snapshot, Resolver(work, snapshot), marks=(UNIT, STRATUM))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

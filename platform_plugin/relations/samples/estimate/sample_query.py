@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from sqlglot import exp
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, RelationColumns, evaluate_node, repeat_value
-from platform_plugin.errors import PlatformError
+from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.engine import Task
+from platform_plugin.engine.refusal import Refusal
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.query.approximate import STRATUM, UNIT
+from platform_plugin.language.query.plan import relation_name
 from platform_plugin.language.text.places import Span
-from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.arguments import used_arguments
-from platform_plugin.relations.bind import lake_name, new_name, place_errors, read_named
+from platform_plugin.relations.bind.names import lake_name, new_name, place_errors
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.samples.population import read_drawn
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.language.query.plan import QueryPlan
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
@@ -47,31 +47,37 @@ class SampleQuery:
     work: Workspace
     written: Span
     asked: Query
+    plan: QueryPlan
     arguments: Arguments
     snapshot: Snapshot
     timeout: timedelta | None = None
     progress: ProgressHandler | None = None
 
     def is_local(self, fields: Sequence[Field]) -> bool:
-        """Whether Arrow can run the query on such columns; values in the rows may still be left to Spark."""
+        """Whether this process can run the query on such columns; values in the rows may still be left to Spark."""
         marks = [pa.field(UNIT, pa.int64()), pa.field(STRATUM, pa.int64())]
-        try:
-            self._ask_here(pa.Table.from_batches([], schema=pa.schema([*arrow_schema(fields), *marks])))
-        except NotSupportedByArrow:
-            return False
-        return True
+        return self._ask_here(pa.Table.from_batches([], schema=pa.schema([*arrow_schema(fields), *marks]))) is not None
 
     def ask(self, drawn: DrawnRows) -> pa.Table:
         """A row for each sampled row that passes, or for each that a join makes from it."""
-        try:
-            return self._ask_here(_marked(read_drawn(self.work, drawn)))
-        except NotSupportedByArrow:
-            return self._ask_spark(drawn)
+        found = self._ask_here(_marked(read_drawn(self.work, drawn)))
+        return self._ask_spark(drawn) if found is None else found
 
-    def _ask_here(self, rows: pa.Table) -> pa.Table:
-        if len(self.asked.relations) > 1:
-            raise NotSupportedByArrow("several samples in one query")
-        return _ask_arrow(_with_values(self.asked, self.arguments), rows)
+    def _ask_here(self, rows: pa.Table) -> pa.Table | None:
+        """The answer of an engine in this process, or None."""
+        planned = self.plan.planned
+        if planned is None or len(self.asked.relations) > 1:
+            return None
+        inputs = {relation_name(self.asked.relations[0]): rows}
+        choice = choose_engine(Task.of(planned.plan), inputs, self.work.engines)
+        if isinstance(choice, Refusal):
+            return None
+        (result,) = choice.engine.run([choice.bid], inputs, self.arguments)
+        if isinstance(result, Refusal):
+            return None
+        (found,) = result.rows
+        is_grouped = all(_is_group(found.schema.field(name).type) for name in found.column_names if name.startswith("_g"))
+        return found if is_grouped else None
 
     def as_written(self, reference: Reference) -> Reference:
         """A relation of `asked`, at its place in the user's text."""
@@ -103,50 +109,8 @@ def written_relation(query: Span, reference: Reference) -> Reference:
     return replace(reference, span=Span(query.source, query.start + start, query.start + end))
 
 
-def _with_values(asked: Query, arguments: Arguments) -> str:
-    """The text of a query with its parameters' values written into it, of those kinds that Spark takes for what is written."""
-    text, end, parts = asked.span.text, 0, []
-    for parameter in sorted(asked.parameters, key=lambda each: each.span.start):
-        value = arguments[parameter.name] if isinstance(arguments, Mapping) and parameter.name is not None else None
-        match value:
-            case bool():
-                written = str(value).upper()
-            case int() if value >= 0:
-                written = str(value)
-            case str() if "'" not in value and "\\" not in value:
-                written = f"'{value}'"
-            case date() if not isinstance(value, datetime):
-                written = f"DATE '{value.isoformat()}'"
-            case _:
-                raise NotSupportedByArrow(f"a value of type {type(value).__name__}")
-        parts += [text[end : parameter.span.start - asked.span.start], written]
-        end = parameter.span.end - asked.span.start
-    return "".join([*parts, text[end:]])
-
-
-def _ask_arrow(text: str, sampled: pa.Table) -> pa.Table:
-    """What a query says of rows, or `NotSupportedByArrow`."""
-    try:
-        tree = read_body(text)
-    except PlatformError as error:
-        raise NotSupportedByArrow("a query that only Spark reads") from error
-    source = tree.args["from_"].this
-    if not isinstance(tree, exp.Select) or not isinstance(source, exp.Table) or tree.args.get("joins") or tree.args.get("laterals"):
-        raise NotSupportedByArrow("more than a filter and a projection of one sample")
-    rows = ArrowRows(columns=RelationColumns(sampled, source.alias_or_name), count=sampled.num_rows)
-    try:
-        where = tree.args.get("where")
-        if where is not None:
-            mask = evaluate_node(where.this, rows)
-            if not pa.types.is_boolean(mask.type):
-                raise NotSupportedByArrow(f"a condition of type {mask.type}")
-            rows = rows.picked(repeat_value(mask, rows.count))
-        found = {item.alias_or_name: repeat_value(evaluate_node(item.unalias(), rows), rows.count) for item in tree.expressions}
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise NotSupportedByArrow(f"{error}", for_good=False) from error  # an overflow, for instance, which Spark tells in its own words
-    if not all(column.type in _GROUPED or pa.types.is_decimal(column.type) for name, column in found.items() if name.startswith("_g")):
-        raise NotSupportedByArrow("a grouping of a type that only Spark groups")
-    return pa.table(found)
+def _is_group(kind: pa.DataType) -> bool:
+    return kind in _GROUPED or pa.types.is_decimal(kind)
 
 
 def _marked(drawn: DrawnRows) -> pa.Table:

@@ -17,7 +17,7 @@ from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.language.query.query import analyse_expression
 from platform_plugin.language.text.names import WrittenName
 from platform_plugin.language.text.writing import identifier
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.samples.keys.keys import EVERY, spark_key
 from platform_plugin.relations.samples.keys.lowest import LowestRows, key_bound
 from platform_plugin.relations.samples.strata import group_positions

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from sqlglot import exp
 
-from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, RelationColumns, evaluate_node
-from platform_plugin.errors import PlatformError
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.read.scan import InlinedTable
-from platform_plugin.language.text.writing import identifier
-from platform_plugin.operators.group.body import read_body
 from platform_plugin.relations.samples.keys.keys import EVERY, keys_of_ids
 from platform_plugin.relations.samples.keys.lowest import LowestRows, key_bound
+from platform_plugin.relations.samples.reservoir.condition import RowCondition, matching_pieces
 from platform_plugin.relations.samples.strata import group_positions, strata_of
 
 if TYPE_CHECKING:
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.lake import Lake
     from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.draw.pieces import Piece
@@ -38,38 +33,6 @@ if TYPE_CHECKING:
     Integers = NDArray[np.int64]
 
 _THREADS = min(8, os.cpu_count() or 1)
-
-
-class RowCondition:
-    """A sample's condition over Arrow rows; `NotSupportedByArrow` where it is left to Spark."""
-
-    def __init__(self, table: Table, where: str) -> None:
-        name = table.name.relation
-        try:
-            tree = read_body(f"SELECT 1 FROM {identifier(name)} WHERE ({where})")
-        except PlatformError as error:
-            raise NotSupportedByArrow("a condition that only Spark reads") from error
-        found = tree.args.get("where")
-        if found is None:
-            raise NotSupportedByArrow("a condition that only Spark reads")
-        self._node = found.this
-        used = {column.name.lower() for column in self._node.find_all(exp.Column)}
-        self.columns = [field.name for field in table.fields if field.name.lower() in used]
-        self._relation = name
-
-    def mask(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Which rows pass; NULL does not."""
-        try:
-            found = evaluate_node(self._node, ArrowRows(columns=RelationColumns(rows, self._relation), count=rows.num_rows))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise NotSupportedByArrow(
-                f"{error}", for_good=False
-            ) from error  # an overflow, for instance, which Spark tells in its own words
-        if not pa.types.is_boolean(found.type):
-            raise NotSupportedByArrow(f"a condition of type {found.type}")
-        if isinstance(found, pa.Scalar):
-            return np.full(rows.num_rows, found.as_py() is True)
-        return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)  # noqa: FBT003
 
 
 def sample_locally(work: Workspace, definition: SampleDefinition, part: RelationPart) -> dict[Key, LowestRows] | None:
@@ -83,17 +46,17 @@ def sample_locally(work: Workspace, definition: SampleDefinition, part: Relation
     table = pieces.scan.table
     try:
         condition = None if definition.where is None else RowCondition(table, definition.where)
-    except NotSupportedByArrow:
+    except RefusedByEngine:
         return None
-    starts = np.cumsum(pieces.counts) - pieces.counts
+    looked = matching_pieces(lake, pieces, condition)
     found: dict[Key, LowestRows] = {}
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     try:
-        looks = [pool.submit(_look, lake, definition, part, piece, condition) for piece in pieces.parts]
-        for start, done in zip(starts.tolist(), looks, strict=True):
+        looks = [pool.submit(_look, lake, definition, part, piece, condition) for _, piece in looked]
+        for (start, _), done in zip(looked, looks, strict=True):
             for key, held in done.result().items():
                 found[key] = _joined(found.get(key), held, start).lowest(part.size)
-    except NotSupportedByArrow:
+    except RefusedByEngine:
         return None
     finally:
         pool.shutdown(cancel_futures=True)
@@ -122,7 +85,7 @@ def _look(
     names = {name.lower() for name in (*definition.strata, *(condition.columns if condition is not None else ()))}
     fields = [field for field in scan.table.fields if field.name.lower() in names] or list(scan.table.fields[:1])
     if isinstance(piece.source, InlinedTable):
-        raise NotSupportedByArrow("inlined rows", for_good=False)
+        raise RefusedByEngine("inlined rows", for_good=False)
     raw, kept = read_raw(lake, piece.source, scan.snapshot, fields=fields, hidden=(ROW_ID,))
     rows, own = adapt_rows(raw, fields), find_column(raw, ROW_ID)
     positions = kept.to_numpy(zero_copy_only=False)
@@ -130,7 +93,7 @@ def _look(
     if inside is not None:
         rows, positions = rows.slice(inside.start, inside.stop - inside.start), positions[inside]
     if rows.num_rows != piece.count:
-        raise NotSupportedByArrow("a file that is not as the catalogue says", for_good=False)
+        raise RefusedByEngine("a file that is not as the catalogue says", for_good=False)
     start = piece.source.row_id_start or 0
     ids = positions + start if own is None else own.to_numpy()[inside or slice(None)]
     return lowest_of_rows(rows, keys_of_ids(part.seed, ids), definition, condition, lambda key, count: _bound(part, key, count))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.relations.samples.definition import Key
     from platform_plugin.relations.samples.record import SampleRecord
-    from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
+    from platform_plugin.relations.samples.reservoir.condition import RowCondition
 
     Integers = NDArray[np.int64]
 
@@ -87,7 +87,7 @@ class Picker:
             most = expected_margin(size) if definition.is_windowed else size
             strata = {key: held.lowest(most) for key, held in found.items()}
             data = self._encoded(rows, first, strata)
-        except (PlatformError, NotSupportedByArrow):
+        except (PlatformError, RefusedByEngine):
             # A value that the sample's column can't hold or a column that is gone, of which the run will tell, or what Spark has to judge.
             return None
         return None if data is not None and len(data) > LARGEST_BYTES else AppendPick(picker=self, strata=strata, data=data)

@@ -12,11 +12,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
+from platform_plugin.relations.samples.reservoir.condition import RowCondition
 from platform_plugin.relations.samples.reservoir.growing import read_stored, stored_strata
-from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
 from platform_plugin.relations.samples.reservoir.release import find_release
@@ -99,7 +99,7 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
         definition = sample.definition
         try:
             condition = None if definition.where is None else RowCondition(table, definition.where)
-        except NotSupportedByArrow:
+        except RefusedByEngine:
             continue  # Spark looks at the rows
         picker = Picker(sample, condition)
         if definition.window_seconds is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.files.files import ROW_ID
 from platform_plugin.lake.read.evolution import adapt_rows
@@ -20,7 +20,7 @@ from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.lowest import LowestRows
 from platform_plugin.relations.samples.keys.weights import low_weighted_keys
-from platform_plugin.relations.samples.reservoir.local_scan import RowCondition
+from platform_plugin.relations.samples.reservoir.condition import RowCondition, matching_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def local_condition(table: Table, definition: SampleDefinition) -> RowCondition 
     try:
         condition = RowCondition(table, definition.where)
         condition.mask(pa.Table.from_batches([], schema=arrow_schema(table.fields)))
-    except NotSupportedByArrow as error:
+    except RefusedByEngine as error:
         raise InvalidValue(
             "the condition of a weighted sample can't be judged without Spark",
             hint="compare columns with literals, joined by AND, OR and NOT, or put the rest into a column",
@@ -64,7 +64,6 @@ def weigh_part(lake: Lake, definition: SampleDefinition, part: RelationPart) -> 
     fields = [field for field in part.pieces.scan.table.fields if field.name.lower() in wanted]
     for name in sorted(wanted - {field.name.lower() for field in fields}):
         raise InvalidValue(f'column "{name}" of "{part.pieces.scan.table.name}" is gone', hint="make the sample anew with another column")
-    starts = np.cumsum(part.pieces.counts) - part.pieces.counts
     bound = part.bounds.get((), EVERY)
     found = LowestRows(cardinality=0, bound=bound, keys=_NONE, places=_NONE)
 
@@ -72,15 +71,16 @@ def weigh_part(lake: Lake, definition: SampleDefinition, part: RelationPart) -> 
         rows, ids = _read(lake, part, piece, fields)
         return _weigh(rows, ids, definition, part, condition)
 
+    looked = matching_pieces(lake, part.pieces, condition)
     pool = ThreadPoolExecutor(max_workers=_THREADS)
     try:
-        for start, held in zip(starts.tolist(), pool.map(look, part.pieces.parts), strict=True):
+        for (start, _), held in zip(looked, pool.map(look, (piece for _, piece in looked)), strict=True):
             limit = min(found.bound, held.bound)
             one, other = found.up_to(limit), held.up_to(limit)
             keys, places = np.concatenate([one.keys, other.keys]), np.concatenate([one.places, other.places + start])
             count = found.cardinality + held.cardinality
             found = LowestRows(cardinality=count, bound=limit, keys=keys, places=places).lowest(part.size)
-    except NotSupportedByArrow as error:
+    except RefusedByEngine as error:
         raise InvalidValue(
             "the condition of a weighted sample can't be judged without Spark for every row that is there",
             hint="NaN and overflows are Spark's to judge: keep such rows elsewhere, or leave that column out of the condition",

@@ -9,7 +9,7 @@ from platform_plugin.algebra.plan.relations import ARRIVED_AT, ROW_ID
 from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.language.query.plan import QueryPlan, apply_sizes, relation_name
-from platform_plugin.relations.bind import bind_frames
+from platform_plugin.relations.bind.query import bind_frames
 from platform_plugin.relations.faults import TextPlaces, place_spark_errors
 from platform_plugin.relations.follow.arrivals import read_with_arrivals
 from platform_plugin.relations.streams.follow.rows import ArrivedRows

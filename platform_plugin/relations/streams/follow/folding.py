@@ -10,7 +10,7 @@ from platform_plugin.algebra.plan.relations import ROW_ID, RelationFacts
 from platform_plugin.errors import PlatformError
 from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.operators.group.split import plan_split
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection

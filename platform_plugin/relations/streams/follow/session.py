@@ -18,7 +18,10 @@ from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.lake.upkeep.leased import SESSION
 from platform_plugin.language.query.query import analyse_query
 from platform_plugin.relations.arguments import check_arguments
-from platform_plugin.relations.bind import Resolver, find_query_plan, lake_name, new_name, place_errors, read_beside_sessions
+from platform_plugin.relations.bind.names import lake_name, new_name, place_errors
+from platform_plugin.relations.bind.plans import find_query_plan
+from platform_plugin.relations.bind.read import read_beside_sessions
+from platform_plugin.relations.bind.resolve import Resolver
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.follow.collecting import CollectedAnswer, Inputs
 from platform_plugin.relations.streams.follow.folding import FoldedAnswer, plan_fold

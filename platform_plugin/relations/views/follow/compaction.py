@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
+from platform_plugin.engine.refusal import RefusedByEngine, accept
+from platform_plugin.operators.group.parts import ROWS
 from platform_plugin.relations.answers import Answer, StateTarget
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.stores import rows_store, store_of
 from platform_plugin.state.rewriting import Rewrite, find_rewrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
@@ -40,10 +45,8 @@ def compact_locally(work: Workspace, due: Sequence[Rewrite]) -> tuple[list[Rewri
     try:
         for rewrite in due:
             try:
-                if rewrite.scan.size_bytes >= work.limits.client_state_bytes:
-                    raise NotSupportedByArrow("a large state", for_good=False)
-                rows = rewrite.merge(work.lake)
-            except NotSupportedByArrow:
+                rows = _merged(work, rewrite)
+            except RefusedByEngine:
                 left.append(rewrite)
                 continue
             written.append((_target(rewrite), rewrite.write(work.lake, rows)))
@@ -51,6 +54,13 @@ def compact_locally(work: Workspace, due: Sequence[Rewrite]) -> tuple[list[Rewri
         work.lake.discard(file for _, files in written for file in files)
         raise
     return left, written
+
+
+def _merged(work: Workspace, rewrite: Rewrite) -> pa.Table:
+    merge = rewrite.store.merge
+    task = Task(plans=() if merge is None else (TaskPlan(query=merge),))
+    accept(choose_engine(task, {ROWS: TaskInput(role="state", size_bytes=rewrite.scan.size_bytes, scan=rewrite.scan)}, work.engines))
+    return rewrite.merge(work.lake)
 
 
 def _target(rewrite: Rewrite) -> StateTarget:

@@ -10,7 +10,7 @@ from platform_plugin.cache import Cache
 from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
 from platform_plugin.relations.answers import Answer, StateTarget
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of, send_rows
 from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
 from platform_plugin.relations.views.stores import rows_store, store_of

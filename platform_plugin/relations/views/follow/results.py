@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.errors import InvalidValue, PlatformError, ServerError
 from platform_plugin.lake.commit.passes import is_passed
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
-from platform_plugin.relations.bind import read_named
+from platform_plugin.relations.bind.read import read_named
 from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, StepFigures, WaitingInput
 from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result, strategy_of
 from platform_plugin.relations.views.plans import find_plan

@@ -1,31 +1,29 @@
-"""`take_locally`: a run over a small range with Arrow, for the views whose parts mean the same there."""
+"""`take_locally`: a run over a range for the views for which an engine other than Spark SQL bids."""
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from platform_plugin.algebra.plan.filters import add_filters
+from platform_plugin.algebra.plan.nodes import Aggregate
 from platform_plugin.cache import Cache
-from platform_plugin.engine.arrow.plans import ArrowTables
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
-from platform_plugin.operators.group.groupings import Groupings
-from platform_plugin.operators.group.sharing import ViewParts
+from platform_plugin.operators.group.sharing import ViewParts, prepare_part
 from platform_plugin.relations.answers import StateTarget
-from platform_plugin.relations.follow.ranges import arrow_rows_of
-from platform_plugin.relations.lookups import read_small
+from platform_plugin.relations.follow.ranges import range_input
+from platform_plugin.relations.lookups import table_input
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.stores import store_of
-from platform_plugin.state.store import check_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from concurrent.futures import Executor, Future
+    from collections.abc import Collection, Sequence
 
     import pyarrow as pa
 
+    from platform_plugin.engine.engine import Bid
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
@@ -34,145 +32,129 @@ if TYPE_CHECKING:
 
     Written = list[tuple[StateTarget, list[DataFile]]]
 
-# Groups are made, and files of them written, by so many at a time.
-_THREADS = min(4, os.cpu_count() or 1)
-
-_LARGE = Refusal(why="many rows, or rows that were changed", for_good=False)
 _DEFERRED = Refusal(why="rows are stored as they are, for reads to group", operator="deferred")
 
-# Parts that are Spark's whatever the rows are.
-_REFUSED: Cache[tuple[Any, ...], Refusal] = Cache("parts that Arrow refuses")
-_GROUPINGS: Cache[tuple[Any, ...], Groupings] = Cache("groupings by Arrow", weigh=lambda _: 250_000)
+# The parts of a view over a stream as they compare with those of other views.
+_QUERIES: Cache[tuple[Any, ...], tuple[Aggregate, ...]] = Cache("stream parts of views", weigh=lambda _: 20_000)
+
+
+class _Offer(NamedTuple):
+    """A view, and the bid for its part of a range."""
+
+    view: PendingView
+    bid: Bid
 
 
 def take_locally(
     work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]
 ) -> tuple[list[tuple[PendingView, Refusal]], Written]:
-    """The files that a range adds to views that need no engine, and the views that are left to Spark."""
-    tail = views[0].ranges[stream]
-    limits = work.limits
-    if not tail.is_whole or tail.row_count > limits.client_range_rows or tail.scan.size_bytes > limits.client_range_bytes:
-        return [(view, _LARGE) for view in views], []
-    mine: list[PendingView] = []
+    """The files that a range adds to views for which an engine bids, and the views that are left to Spark SQL."""
+    relations = _RangeTasks(work, snapshot, stream, views)
+    engine = None
+    offers: list[_Offer] = []
     rest: list[tuple[PendingView, Refusal]] = []
     for view in views:
-        refusal = _find_refusal(work, snapshot, stream, view)
-        if refusal is None:
-            mine.append(view)
+        choice = _DEFERRED if strategy_of(view.record) == DEFERRED else choose_engine(*relations.task_of(view), work.engines)
+        if isinstance(choice, Refusal):
+            rest.append((view, choice))
         else:
-            rest.append((view, refusal))
-    if not mine:
+            engine = choice.engine
+            offers.append(_Offer(view, choice.bid))
+    if engine is None:
         return rest, []
-    writing: list[tuple[StateTarget, Future[list[DataFile]] | None]] = []
-    with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-        try:
-            taking = _ArrowRun(work, snapshot, stream, mine, pool)
-            for view in mine:
-                try:
-                    made = taking.make(view)
-                except NotSupportedByArrow as refused:
-                    if refused.refusal.for_good:
-                        _REFUSED.put(_key(work, snapshot, stream, view), refused.refusal)
-                    rest.append((view, refused.refusal))
-                    continue
-                for target, rows in made:
-                    writing.append((target, pool.submit(target.write, work.lake, rows) if rows.num_rows else None))
-            return rest, [(target, [] if files is None else files.result()) for target, files in writing]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            work.lake.discard(
-                file
-                for _, files in writing
-                if files is not None and not files.cancelled() and files.exception() is None
-                for file in files.result()
-            )
-            raise
+    written: Written = []
+    inputs = relations.inputs_of([offer.view for offer in offers])
+    for offer, result in zip(offers, engine.run([offer.bid for offer in offers], inputs), strict=True):
+        if isinstance(result, Refusal):
+            rest.append((offer.view, result))
+        else:
+            written += [
+                (plan.target, list(files))
+                for plan, files in zip(offer.bid.task.plans, result.files, strict=True)
+                if isinstance(plan.target, StateTarget)
+            ]
+    return rest, written
 
 
 def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView) -> str:
     """The engine that would group what waits for a view, and why it would be Spark, as far as that is known before rows are read."""
-    limits = work.limits
+    if strategy_of(view.record) == DEFERRED:
+        return f"spark: {_DEFERRED.why}"
     for stream, tail in view.ranges.items():
-        refusal = _find_refusal(work, snapshot, stream, view)
-        if not tail.is_whole or tail.row_count > limits.client_range_rows or tail.scan.size_bytes > limits.client_range_bytes:
-            refusal = refusal or _LARGE
-        if refusal is not None:
-            return f"spark: {refusal.why}"
+        inputs = {stream: range_input(work.lake, tail, "range")}
+        choice = choose_engine(Task(plans=(), key=_task_key(work, snapshot, stream, view)), inputs, work.engines)
+        if isinstance(choice, Refusal):
+            return f"spark: {choice.why}"
     return "arrow"
 
 
-def _key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> tuple[Any, ...]:
-    return (work.lake.uuid, view.record.uuid, snapshot.schema_version, stream)
+def _task_key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> tuple[Any, ...]:
+    # A run may be of some parts only, where states are shared.
+    parts = tuple(part.name for part in view.plan.streams if part.stream == stream)
+    return ("range", work.lake.uuid, view.record.uuid, snapshot.schema_version, stream, parts)
 
 
-def _find_refusal(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> Refusal | None:
-    """Why a view's part of a range is Spark's, where that is known before its rows are read."""
-    if strategy_of(view.record) == DEFERRED:
-        return _DEFERRED
-    return _REFUSED.get(_key(work, snapshot, stream, view))
+class _RangeTasks:
+    """A range of a stream that some views consume, and the results of static parts that they look up."""
 
+    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> None:
+        self._work, self._snapshot, self._stream = work, snapshot, stream
+        self._range = views[0].ranges[stream]
+        self._statics: dict[str, TaskInput] = {}
 
-class _ArrowRun:
-    """A range of a stream that some views consume, with its groupings and the tables that it looks up."""
+    def task_of(self, view: PendingView) -> tuple[Task, dict[str, TaskInput]]:
+        """The task of a view, and what it reads."""
+        parts = self._parts(view)
+        key = _task_key(self._work, self._snapshot, self._stream, view)
+        queries = _QUERIES.find(key, lambda: tuple(_comparable_query(view, part) for part in parts))
+        targets = [_target(view, part) for part in parts]
+        plans = tuple(
+            TaskPlan(query=query, fields=target.table.fields, target=target) for query, target in zip(queries, targets, strict=True)
+        )
+        return Task(plans=plans, key=key), self.inputs_of([view])
 
-    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView], pool: Executor) -> None:
-        self._stream = stream
-        groupings = _groupings(work, snapshot, stream, views)
-        hidden: frozenset[str] = frozenset().union(*(hidden_columns(view.plan, stream) for view in views))
-        known = ArrowTables(tables={stream: arrow_rows_of(work.lake, views[0].ranges[stream], groupings.columns, hidden=hidden)})
-        self._missing: set[str] = set()
+    def inputs_of(self, views: Sequence[PendingView]) -> dict[str, TaskInput]:
+        """The relations that the tasks of these views read."""
+        hidden: frozenset[str] = frozenset().union(*(hidden_columns(view.plan, self._stream) for view in views))
+        found = {self._stream: range_input(self._work.lake, self._range, "range", hidden=hidden)}
         for view in views:
             for part in self._parts(view):
-                for static in part.statics:
-                    self._look_up(work, snapshot, view.tables[static], known)
-        self._grouped = groupings.begin(known, pool)
+                found |= {_result_name(view.tables[static]): self._static(view.tables[static]) for static in part.statics}
+        return found
 
     def _parts(self, view: PendingView) -> list[StreamPart]:
         return [part for part in view.plan.streams if part.stream == self._stream]
 
-    def _look_up(self, work: Workspace, snapshot: Snapshot, table: Table, known: ArrowTables) -> None:
-        name = _result(table)
-        if name in known.tables or name in self._missing:
-            return
-        try:
-            found = read_small(work, table, snapshot)
-        except PlatformError:
-            found = None  # told by Spark, if it stays so
-        if found is None:
-            self._missing.add(name)
-        else:
-            known.tables[name] = found
-
-    def make(self, view: PendingView) -> list[tuple[StateTarget, pa.Table]]:
-        """The rows that the range adds to a view's states; `NotSupportedByArrow` where it is left to Spark."""
-        made = []
-        states = {state.name: state for state in view.plan.states}
-        for part in self._parts(view):
-            if any(_result(view.tables[static]) in self._missing for static in part.statics):
-                raise NotSupportedByArrow("a large table that is looked up", for_good=False)
-            table = view.tables[part.state]
-            target = StateTarget(table=table, store=store_of(states[part.state], table))
-            made.append((target, check_schema(self._grouped.rows_of(view.name, part.name), table.fields)))
-        return made
+    def _static(self, table: Table) -> TaskInput:
+        name = _result_name(table)
+        if name not in self._statics:
+            try:
+                self._statics[name] = table_input(self._work, table, self._snapshot)
+            except PlatformError as error:
+                self._statics[name] = _unreadable(error)
+        return self._statics[name]
 
 
-def _result(table: Table) -> str:
+def _target(view: PendingView, part: StreamPart) -> StateTarget:
+    """The state that a stream part adds to."""
+    table = view.tables[part.state]
+    return StateTarget(table=table, store=store_of(view.plan.state(part.state), table))
+
+
+def _unreadable(error: PlatformError) -> TaskInput:
+    def read(columns: Collection[str]) -> pa.Table:
+        del columns
+        raise error
+
+    return TaskInput(role="table", read=read)
+
+
+def _result_name(table: Table) -> str:
     """A name for the result of a static part, the same for all views that look it up."""
     return f"static_{table.uuid.hex}"
 
 
-def _groupings(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> Groupings:
-    once = (
-        work.lake.uuid,
-        snapshot.schema_version,
-        stream,
-        tuple(sorted((str(view.record.uuid), *(part.name for part in view.plan.streams)) for view in views)),
-    )
-    known = _GROUPINGS.get(once)
-    if known is None:
-        parts = []
-        for view in views:
-            statics = {part.name: _result(view.tables[part.name]) for part in view.plan.statics if part.feeds is None}
-            parts.append(ViewParts(view=view.name, plan=view.plan, statics=statics))
-        known = _GROUPINGS.put(once, Groupings(parts, stream))
-    return known
+def _comparable_query(view: PendingView, part: StreamPart) -> Aggregate:
+    statics = {static.name: _result_name(view.tables[static.name]) for static in view.plan.statics if static.feeds is None}
+    found = prepare_part(ViewParts(view=view.name, plan=view.plan, statics=statics), part)
+    return Aggregate(source=add_filters(found.base, found.conditions), keys=found.keys, calls=found.calls)

@@ -1,4 +1,4 @@
-"""`read_local`: the rows of a continuous view with Arrow, where its states and unconsumed rows are small."""
+"""`read_local`: the rows of a continuous view in this process, where its states and unconsumed rows are small."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.traversal import columns_in
-from platform_plugin.cache import Cache
-from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
+from platform_plugin.engine.local import remember
+from platform_plugin.engine.refusal import RefusedByEngine, accept
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View
-from platform_plugin.relations.follow.ranges import arrow_rows_of
+from platform_plugin.relations.follow.ranges import range_input
 from platform_plugin.relations.kinds import find_kind
-from platform_plugin.relations.lookups import read_small
+from platform_plugin.relations.lookups import table_input
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.plans import find_plan
 from platform_plugin.relations.views.read.view import part_tables, split_name, view_ranges
 from platform_plugin.relations.views.record import RESULT_PART, read_records
 from platform_plugin.relations.views.stores import store_of
 from platform_plugin.state.merged import read_merged
-from platform_plugin.state.store import check_schema
 
 if TYPE_CHECKING:
-    from uuid import UUID
+    from collections.abc import Hashable, Mapping, Sequence
 
     import pyarrow as pa
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.read.scan import TableScan
+    from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
     from platform_plugin.relations.views.record import ViewRecord
 
 
@@ -45,75 +46,89 @@ def read_local(work: Workspace, view: View, snapshot: Snapshot) -> LocalResult |
     """A view's rows at a snapshot, or None where they are left to Spark."""
     with work.lake.reading() as connection:
         record = read_records(connection, only=view.uuid).get(view.uuid)
-    if record is None or strategy_of(record) == DEFERRED or _REFUSED.has((work.lake.uuid, record.uuid, snapshot.schema_version)):
+    if record is None or strategy_of(record) == DEFERRED:
         return None
     try:
-        return _read(work, view, record, snapshot)
-    except NotSupportedByArrow as refused:
-        if refused.refusal.for_good:
-            _REFUSED.put((work.lake.uuid, record.uuid, snapshot.schema_version), None)
+        plan = find_plan(work, record, snapshot)
+        return None if plan.volatile else _Read(work, record, plan, snapshot).run(view)
+    except RefusedByEngine:
         return None
     except PlatformError:
         return None  # told by the way that every other query goes
 
 
-def _read(work: Workspace, view: View, record: ViewRecord, snapshot: Snapshot) -> LocalResult:
-    plan = find_plan(work, record, snapshot)
-    tables = part_tables(work, record, snapshot)
-    ranges = view_ranges(work, str(view.name), record, plan, snapshot)
-    scans = {state.name: work.lake.scan(tables[state.name], snapshot) for state in plan.states}
-    if (
-        plan.volatile
-        or sum(scan.size_bytes for scan in scans.values()) >= work.limits.client_state_bytes
-        or any(found.row_count > work.limits.client_tail_rows or not found.is_whole for found in ranges.values())
-    ):
-        raise NotSupportedByArrow("a large input", for_good=False)
-    known: dict[str, pa.Table] = {
-        static.name: _whole(work, tables[static.name], snapshot) for static in plan.statics if static.feeds is None
-    }
-    for relation in plan.upper_tables:
-        with work.lake.reading() as connection:
-            found = work.lake.find_relation(connection, Name.of(split_name(relation)), snapshot)
-        if isinstance(found, View):
-            raise NotSupportedByArrow("a view in the upper query")
-        # A sample is more than what it has stored.
-        small = find_kind(work.lake, found, snapshot).find_small(work, found, snapshot)
-        if small is None or small.rows is None:
-            raise NotSupportedByArrow("a large relation in the upper query", for_good=False)
-        known[relation] = small.rows
-    wanted: defaultdict[str, set[str]] = defaultdict(set)
-    for part in plan.streams:
-        wanted[part.stream] |= {column.name for column in columns_in(part.query)}
-    rows_of: dict[tuple[str, int], pa.Table] = {}
-    tails: dict[str, pa.Table] = {}
-    for part in plan.streams:
-        tail = ranges[part.name]
-        key = (part.stream, tail.first_row_id)
-        if not tail.is_empty:
-            if key not in rows_of:
-                rows_of[key] = arrow_rows_of(work.lake, tail, wanted[part.stream], hidden=hidden_columns(plan, part.stream))
-            tails[part.name] = rows_of[key]
-    for state in plan.states:
-        fields = tables[state.name].fields
-        made = [
-            check_schema(run_plan(part.query, {**known, part.stream: tails[part.name]}), fields)
-            for part in plan.streams
-            if part.state == state.name and part.name in tails
-        ]
-        store = store_of(state, tables[state.name])
-        rows = read_merged(work.lake, store, scans[state.name])
+class _Read:
+    """A read of a view: partial aggregates of its tails, which its states are merged with, and the upper query over them."""
+
+    def __init__(self, work: Workspace, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> None:
+        self._work, self._plan, self._snapshot = work, plan, snapshot
+        self._key: tuple[Hashable, ...] = (work.lake.uuid, record.uuid, snapshot.schema_version)
+        self._record = record
+        self._tables = part_tables(work, record, snapshot)
+
+    def run(self, view: View) -> LocalResult:
+        """The rows; raises `RefusedByEngine`."""
+        work, plan, result = self._work, self._plan, self._tables[RESULT_PART]
+        scans = {state.name: work.lake.scan(self._tables[state.name], self._snapshot) for state in plan.states}
+        states = {name: TaskInput(role="state", size_bytes=scan.size_bytes, scan=scan) for name, scan in scans.items()}
+        statics = self._statics()
+        upper = Task.of(plan.upper, result.fields, key=("upper", *self._key))
+        others = {**statics, **self._upper_inputs()}
+        engine, bid = accept(choose_engine(upper, {**states, **others}, work.engines))
+        added = self._add_tails(view, {**states, **statics})
+        try:
+            merged = {state.name: self._merge(state, scans[state.name], added[state.name]) for state in plan.states}
+        except RefusedByEngine as refused:
+            remember(upper, refused.refusal)
+            raise
+        (answer,) = engine.run([bid], {**others, **merged})
+        return LocalResult(table=result, rows=accept(answer).rows[0])
+
+    def _add_tails(self, view: View, inputs: Mapping[str, TaskInput]) -> dict[str, list[pa.Table]]:
+        """What the rows that no run has consumed add to each state; a state that another view maintains may be further than the others."""
+        work, plan = self._work, self._plan
+        ranges = view_ranges(work, str(view.name), self._record, plan, self._snapshot)
+        groups: defaultdict[tuple[str, int], list[StreamPart]] = defaultdict(list)
+        for part in plan.streams:
+            if not ranges[part.name].is_empty:
+                groups[part.stream, ranges[part.name].first_row_id].append(part)
+        chosen = []
+        for (stream, _), parts in groups.items():
+            plans = tuple(TaskPlan(query=part.query, fields=self._tables[part.state].fields) for part in parts)
+            task = Task(plans=plans, key=("tail", *self._key, tuple(part.name for part in parts)))
+            tail = range_input(work.lake, ranges[parts[0].name], "tail", hidden=hidden_columns(plan, stream))
+            own = {**inputs, stream: tail}
+            chosen.append((parts, own, accept(choose_engine(task, own, work.engines))))
+        added: dict[str, list[pa.Table]] = {state.name: [] for state in plan.states}
+        for parts, own, (engine, bid) in chosen:
+            for part, rows in zip(parts, accept(engine.run([bid], own)[0]).rows, strict=True):
+                added[part.state].append(rows)
+        return added
+
+    def _merge(self, state: State, scan: TableScan, added: Sequence[pa.Table]) -> pa.Table:
+        store = store_of(state, self._tables[state.name])
+        rows = read_merged(self._work.lake, store, scan)
         # A state without keys is one row even if nothing has come.
-        known[state.name] = store.merge_into(rows, made) if made or not state.keys else rows
-    table = tables[RESULT_PART]
-    return LocalResult(table=table, rows=check_schema(run_plan(plan.upper, known), table.fields))
+        return store.merge_into(rows, added) if added or not state.keys else rows
 
+    def _statics(self) -> dict[str, TaskInput]:
+        return {
+            static.name: table_input(self._work, self._tables[static.name], self._snapshot)
+            for static in self._plan.statics
+            if static.feeds is None
+        }
 
-def _whole(work: Workspace, table: Table, snapshot: Snapshot) -> pa.Table:
-    rows = read_small(work, table, snapshot)
-    if rows is None:
-        raise NotSupportedByArrow("a large state", for_good=False)
-    return rows
-
-
-# Views that are Spark's whatever their rows are.
-_REFUSED: Cache[tuple[UUID, UUID, int], None] = Cache("views that Arrow refuses")
+    def _upper_inputs(self) -> dict[str, pa.Table]:
+        work = self._work
+        found: dict[str, pa.Table] = {}
+        for name in self._plan.upper_tables:
+            with work.lake.reading() as connection:
+                relation = work.lake.find_relation(connection, Name.of(split_name(name)), self._snapshot)
+            if isinstance(relation, View):
+                raise RefusedByEngine("a view in the upper query")
+            # A sample is more than what it has stored.
+            small = find_kind(work.lake, relation, self._snapshot).find_small(work, relation, self._snapshot)
+            if small is None or small.rows is None:
+                raise RefusedByEngine("a large relation in the upper query", for_good=False)
+            found[name] = small.rows
+        return found

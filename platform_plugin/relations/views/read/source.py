@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.errors import InvalidValue
-from platform_plugin.relations.bind import bind_part, read_part
+from platform_plugin.relations.bind.query import ViewNeed, bind_part
+from platform_plugin.relations.bind.read import read_part
 from platform_plugin.relations.reading import RelationRows
 from platform_plugin.relations.views.read.local import read_local
 from platform_plugin.relations.views.read.stored import find_recent, find_stored
@@ -53,5 +54,5 @@ def _read(reading: ReadContext, view: View, snapshot: Snapshot, need: ReadReques
         if local is not None and local.rows.nbytes <= reading.work.limits.inline_result_bytes:
             return arrow_relation(reading.work.session, local.table.fields, local.rows)
         return read_view(reading.work, str(view.name), record, snapshot, lambda name: read_part(reading, name, snapshot, within))
-    frame = bind_part(reading, view.sql, snapshot, (), within).frame
+    frame = bind_part(reading, view.sql, snapshot, (), within, reader=ViewNeed(tuple(view.columns), need)).frame
     return frame.toDF(*view.columns) if view.columns else frame

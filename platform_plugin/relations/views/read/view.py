@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.cache import Cache
 from platform_plugin.errors import CatalogueError
 from platform_plugin.lake.catalogue.tables import read_tables
-from platform_plugin.relations.bind import new_name
+from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.follow.ranges import read_range, rows_of
 from platform_plugin.relations.views.follow.progress import consuming_part, position_of, read_progress
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_plugin.algebra.plan.filters import add_filters
+from platform_plugin.algebra.plan.nodes import Aggregate
+from platform_plugin.engine.arrow.groupings import Groupings
 from platform_plugin.engine.arrow.plans import ArrowTables, run_grouping, run_plan
 from platform_plugin.engine.arrow.values import NotSupportedByArrow
-from platform_plugin.operators.group.groupings import Groupings
-from platform_plugin.operators.group.sharing import ViewParts
+from platform_plugin.operators.group.sharing import ViewParts, prepare_part
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED
 from tests.relations.views.composed import ROWS, bag, split
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pytest
 
+    from platform_plugin.operators.group.parts import StreamPart
     from tests.relations.views.composed import Rows
 
 
@@ -38,22 +41,25 @@ def together_and_alone(texts: Sequence[str], found: Rows) -> int:
                     known.tables[f"{view.view}_{static.name}"] = run_plan(static.query, {"main.users": table("users", found["users"])})
         # Rows are not numbered for several parts at once: those that want it are made alone.
         plain = [view for view in views if not any(part.row_id for part in view.plan.streams)]
+        parts = [(view, part) for view in plain for part in view.plan.streams if part.stream == f"main.{stream}"]
         with ThreadPoolExecutor(max_workers=2) as pool:
-            shared = Groupings(plain, f"main.{stream}").begin(known, pool)
-        for view in plain:
-            for part in view.plan.streams:
-                if part.stream != f"main.{stream}":
-                    continue
-                named = {static: known.tables[f"{view.view}_{static}"] for static in part.statics}
-                try:
-                    alone = run_plan(part.query, {f"main.{stream}": known.tables[f"main.{stream}"], **named})
-                except NotSupportedByArrow:
-                    continue
-                rows = shared.rows_of(view.view, part.name)
-                assert rows.schema == alone.schema, part.sql()
-                assert bag([tuple(row.values()) for row in rows.to_pylist()]) == bag([tuple(row.values()) for row in alone.to_pylist()])
-                made += 1
+            shared = Groupings([comparable(view, part) for view, part in parts]).begin(known, pool)
+        for place, (view, part) in enumerate(parts):
+            named = {static: known.tables[f"{view.view}_{static}"] for static in part.statics}
+            try:
+                alone = run_plan(part.query, {f"main.{stream}": known.tables[f"main.{stream}"], **named})
+            except NotSupportedByArrow:
+                continue
+            rows = shared.rows_of(place)
+            assert rows.schema == alone.schema, part.sql()
+            assert bag([tuple(row.values()) for row in rows.to_pylist()]) == bag([tuple(row.values()) for row in alone.to_pylist()])
+            made += 1
     return made
+
+
+def comparable(view: ViewParts, part: StreamPart) -> Aggregate:
+    found = prepare_part(view, part)
+    return Aggregate(source=add_filters(found.base, found.conditions), keys=found.keys, calls=found.calls)
 
 
 def can_be_prepared(text: str) -> bool:
@@ -82,7 +88,7 @@ def test_parts_that_group_alike_are_grouped_once(monkeypatch: pytest.MonkeyPatch
         asked.append(len(calls))
         return run_grouping(source, keys, calls, known)
 
-    monkeypatch.setattr("platform_plugin.operators.group.groupings.run_grouping", counted)
+    monkeypatch.setattr("platform_plugin.engine.arrow.groupings.run_grouping", counted)
     made = together_and_alone(
         [
             "SELECT uid, sum(score) AS s FROM posts WHERE score > 1 GROUP BY uid",
@@ -98,8 +104,3 @@ def test_parts_that_group_alike_are_grouped_once(monkeypatch: pytest.MonkeyPatch
 def test_a_part_that_is_left_to_spark_leaves_the_others_alone() -> None:
     texts = ["SELECT uid, sum(score) AS s FROM posts GROUP BY uid", "SELECT uid, sum(sqrt(score)) AS s FROM posts GROUP BY uid"]
     assert together_and_alone(texts, ROWS) == 1
-
-
-def test_only_the_columns_that_some_part_looks_at_are_wanted() -> None:
-    views = [ViewParts(view="v", plan=split("SELECT uid, sum(score) AS s FROM posts WHERE content = 'a' GROUP BY uid"))]
-    assert Groupings(views, "main.posts").columns == {"uid", "score", "content"}

@@ -1,0 +1,1 @@
+"""Binding a query: what it names is resolved, planned and read, and becomes DataFrames at one snapshot."""
