@@ -80,8 +80,10 @@ _WAITING = f"""
     FROM ({_POSITIONS}) w LEFT JOIN platform_stream s ON s.relation_uuid = w.stream_uuid
 """
 _PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
+# A sign of LIKE would be a parameter's to PostgreSQL's driver.
 _CONSUMERS = """
-    SELECT input, position, note FROM platform_cursor WHERE end_snapshot IS NULL AND note LIKE '%"holds"%' ORDER BY position, owner
+    SELECT input, position, note FROM platform_cursor
+    WHERE end_snapshot IS NULL AND substr(note, 1, 8) = '{"holds"' ORDER BY position, owner
 """
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 

@@ -62,12 +62,13 @@ def advance(lake, consumer, change):
         consumer.advance(commit, change)
 
 
-def test_what_is_unconsumed_stays_and_its_holder_is_named(lake):
+def test_what_is_unconsumed_stays_and_its_holder_is_named(lake, lake_url):
     table = create(lake, "t", ROWS)
     consumer = open_consumer(lake, "t", "billing")
     begin = consumer.position
     for number in range(3):
         end_rows(lake, table, [number], images=True)
+    assert [(each.consumer, each.name, each.snapshot) for each in read_overview(lake_url).consumers] == [("billing", "t", begin)]
     lake.merge("t")
     dry = expire(lake, dry_run=True)
     done = expire(lake)
