@@ -139,6 +139,8 @@ def read_parts(connection: Connection, users: Collection[UUID] | None = None) ->
 
 def read_users(connection: Connection, nodes: Iterable[UUID] | None = None) -> dict[UUID, list[UUID]]:
     """The present users of all nodes, or of some, by node; a node without users is left out."""
+    if read_version(connection) >= VERSION and not has_nodes(connection):
+        return {}
     t = _uses(connection).c
     query = sa.select(t.node_uuid, t.user_uuid).where(t.end_snapshot.is_(None))
     if nodes is None:

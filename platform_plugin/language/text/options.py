@@ -92,7 +92,7 @@ FEEDS: dict[str, dict[str, str | tuple[str, ...]]] = {
         "start": ("earliest", "latest"),
         "max_rows": "count",
     },
-    "TABLE": {"start": ("earliest", "latest"), "max_files": "count", "max_bytes": "size"},
+    "TABLE": {"start": ("earliest", "latest"), "changes": "boolean", "max_files": "count", "max_bytes": "size"},
 }
 _FLAGS = ("header", "multiline", "ignore_errors")
 

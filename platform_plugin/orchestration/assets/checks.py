@@ -290,9 +290,8 @@ def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table
     """The rows that a suite is about, at one snapshot and no more than it allows."""
     lake = platform.lake
     if suite.rows == "changes" and model.kind != VIEW.name and isinstance(seen, int):
-        changed = lake.changes(model.name, after=lake.snapshot(seen)).read(lake)
-        inserted = pa.compute.equal(changed["change_type"], "insert")
-        return changed.filter(inserted).drop_columns(["snapshot_id", "rowid", "change_type"]).slice(0, suite.most_rows)
+        _, came = lake.net_changes(model.name, after=lake.snapshot(seen)).read(lake)
+        return came.rows.slice(0, suite.most_rows)
     name = model.name
     if suite.rows == "sample" and suite.sample:
         name = Name.of(suite.sample)

@@ -80,10 +80,11 @@ class KafkaFeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFeed:
-    """The rows that are appended to a table of the same lake."""
+    """The rows that are appended to a table of the same lake, or, with `changes`, all changes of it."""
 
     table: str
     start: Literal["earliest", "latest"] = "earliest"
+    changes: bool = False
     max_files: int = MAX_FILES
     max_bytes: int = MAX_BYTES
 
@@ -145,6 +146,8 @@ def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: S
 
         with _blaming(written.relation.span):
             source = lake.table(_lake_name(written.relation), snapshot)
+            if any(option.name == "changes" and option.value for option in written.options):
+                return _declared_changes(lake, written, source)
             refuse_source(lake, source, name.schema)
     columns = statement.columns if source is None else source.fields
     stored = plan_feed(written, columns, lake.storage)
@@ -158,6 +161,15 @@ def declared_feed(lake: Lake, statement: s.CreateStream, name: Name, snapshot: S
         with _blaming(written.span):
             columns = read_columns(feed, lake.sources)
     return FeedDeclaration(columns=columns, options={"feed": stored} | ({"borrows_files": True} if source else {}), source=source)
+
+
+def _declared_changes(lake: Lake, written: s.Feed, source: Table) -> FeedDeclaration:
+    """The feed of a table's changes, which shares no files: each row has its kind and weight beside it."""
+    from platform_plugin.relations.streams.feeds.change_ingest import change_columns, refuse_changes_of
+
+    refuse_changes_of(lake, source)
+    columns = change_columns(source)
+    return FeedDeclaration(columns=columns, options={"feed": plan_feed(written, columns, lake.storage)})
 
 
 def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns: Sequence[Field]) -> dict[str, Any]:

@@ -98,6 +98,10 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Bat
     lake = work.lake
     lake.prepare_tables(CURSOR_TABLES)
     table = lake.table(_name(feed.table))
+    if feed.changes:
+        from platform_plugin.relations.streams.feeds.change_ingest import run_change_batch
+
+        return run_change_batch(work, stream, feed, table)
     source, known = _look(lake, table, stream)
     if known is not None and known.source_uuid != str(table.uuid):
         raise SourceGap(
