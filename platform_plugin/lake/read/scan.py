@@ -14,13 +14,13 @@ from platform_plugin.errors import SnapshotExpired, StorageError, UnknownObject
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
 from platform_plugin.lake.catalogue.formats import own_columns
-from platform_plugin.lake.catalogue.tables import Snapshot, Table, read_fields, read_snapshot
+from platform_plugin.lake.catalogue.tables import Snapshot, Table, read_fields
 from platform_plugin.lake.commit.data_operations import has_table, inlined_data_tables
 from platform_plugin.lake.read.pruning import plan_exclusions
 from platform_plugin.lake.ring.segments import refuse_overrun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -102,43 +102,21 @@ class TableScan:
 
 def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where: Condition = ALWAYS) -> TableScan:
     """The scan of a table at a snapshot, without files in which no row can be within a condition."""
-    if read_snapshot(connection, id=snapshot.id) is None:
-        raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
     table_id = _id(table)
-    t = c.TABLE
-    if (
-        connection.execute(sa.select(t.c.table_id).where(t.c.table_id == table_id, c.is_visible_at(t, snapshot.id)).limit(1)).first()
-        is None
-    ):
+    own = {"of": table_id, "at": snapshot.id}
+    is_kept, is_there, newest = connection.execute(_STANDING, own).one()
+    if not is_kept:
+        raise SnapshotExpired(f"snapshot {snapshot.id} is no longer kept", hint="read the newest one, or take a lease before a long read")
+    if not is_there:
         raise UnknownObject(f'table "{table.name}" does not exist at snapshot {snapshot.id}', hint="it was dropped; read an older snapshot")
-    newest = connection.execute(sa.select(sa.func.max(c.SNAPSHOT.c.snapshot_id))).scalar_one()
     if snapshot.id < newest:
         refuse_overrun(connection, table, snapshot)
-    f = c.DATA_FILE.c
-    query = (
-        sa.select(
-            f.data_file_id,
-            f.path,
-            f.path_is_relative,
-            f.file_format,
-            f.record_count,
-            f.file_size_bytes,
-            f.footer_size,
-            f.row_id_start,
-            f.begin_snapshot,
-            f.partial_max,
-            f.mapping_id,
-            f.encryption_key,
-            f.partition_id,
-        )
-        .where(f.table_id == table_id, c.is_visible_at(c.DATA_FILE, snapshot.id))
-        .order_by(f.data_file_id)
-    )
+    query = _FILES
     for exclusion in plan_exclusions(table, where, sqlite=connection.dialect.name == "sqlite"):
         query = query.where(exclusion)
-    delete_lists = _read_delete_lists(connection, table, table_id, snapshot.id)
+    delete_lists = _read_delete_lists(connection, table, own)
     positions = _read_inlined_deletes(connection, table_id, snapshot.id)
-    blocks = (_readable(rows, table) for rows in connection.execute(query).partitions(ROWS_PER_BLOCK))
+    blocks = (_readable(rows, table) for rows in connection.execute(query, own).partitions(ROWS_PER_BLOCK))
     # A block of rows at a time, since the garbage collector searches all rows that are alive, and arguments by position, which take less
     # than those by name: both together are a third of the time of a large table.
     files = tuple(
@@ -283,14 +261,10 @@ def resolve_path(folder: str, path: str, *, relative: bool) -> str:
     return posixpath.normpath(folder + path) if ".." in path else folder + path
 
 
-def _read_delete_lists(connection: Connection, table: Table, table_id: int, snapshot_id: int) -> dict[int, DeleteList]:
-    d = c.DELETE_FILE.c
-    query = sa.select(d.data_file_id, d.path, d.path_is_relative, d.format, d.delete_count, d.partial_max, d.encryption_key).where(
-        d.table_id == table_id, c.is_visible_at(c.DELETE_FILE, snapshot_id)
-    )
+def _read_delete_lists(connection: Connection, table: Table, own: Mapping[str, int]) -> dict[int, DeleteList]:
     found = {}
-    for row in connection.execute(query):
-        until = snapshot_id if row.partial_max is not None and row.partial_max > snapshot_id else None
+    for row in connection.execute(_DELETES, own):
+        until = own["at"] if row.partial_max is not None and row.partial_max > own["at"] else None
         found[row.data_file_id] = delete_list(table, row, until=until)
     return found
 
@@ -342,3 +316,45 @@ def fields_of_version(connection: Connection, table: Table, table_id: int, schem
     if begin is None:
         return table.fields
     return read_fields(connection, begin, [table_id]).get(table_id) or table.fields
+
+
+def _plan_standing(table: sa.ColumnElement[int], snapshot: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """Whether a snapshot is kept, whether it has a table, and the newest snapshot."""
+    s, t = c.SNAPSHOT.c.snapshot_id, c.TABLE
+    newest = sa.select(sa.func.max(s)).scalar_subquery()
+    return sa.select(
+        sa.exists().where(s == snapshot), sa.exists().where(t.c.table_id == table, c.is_visible_at(t, snapshot)), newest.label("newest")
+    )
+
+
+def _plan_files(table: sa.ColumnElement[int], snapshot: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """The data files of a table at a snapshot."""
+    f = c.DATA_FILE.c
+    columns = (
+        f.data_file_id,
+        f.path,
+        f.path_is_relative,
+        f.file_format,
+        f.record_count,
+        f.file_size_bytes,
+        f.footer_size,
+        f.row_id_start,
+        f.begin_snapshot,
+        f.partial_max,
+        f.mapping_id,
+        f.encryption_key,
+        f.partition_id,
+    )
+    return sa.select(*columns).where(f.table_id == table, c.is_visible_at(c.DATA_FILE, snapshot)).order_by(f.data_file_id)
+
+
+def _plan_deletes(table: sa.ColumnElement[int], snapshot: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """The delete files of a table at a snapshot."""
+    d = c.DELETE_FILE.c
+    query = sa.select(d.data_file_id, d.path, d.path_is_relative, d.format, d.delete_count, d.partial_max, d.encryption_key)
+    return query.where(d.table_id == table, c.is_visible_at(c.DELETE_FILE, snapshot))
+
+
+# Made once: to put a statement together takes longer than to run it.
+_OWN = sa.bindparam("of", type_=sa.BigInteger), sa.bindparam("at", type_=sa.BigInteger)
+_STANDING, _FILES, _DELETES = _plan_standing(*_OWN), _plan_files(*_OWN), _plan_deletes(*_OWN)
