@@ -69,7 +69,7 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     """The result of a query for rows of one small relation, or None where Spark must answer."""
     number = work.lake.newest_id()
     try:
-        request = _find_request(work, query, number)
+        request, snapshot = _find_request(work, query, number)
     except (UnknownObject, SnapshotExpired, StorageError):
         # Nothing is leased here; told, or overcome, by the way that every other query goes.
         return None
@@ -80,7 +80,7 @@ def answer_lookup(work: Workspace, query: Span, arguments: Mapping[str, Any] | S
     lookup, relation = request.lookup, request.reference.name.parts
     staleness = None if request.reference.travel is None else _staleness(request.reference, arguments)
     try:
-        held = _newest(work, relation, number)
+        held = _newest(work, relation, number, snapshot)
         if staleness is not None and (held.table is None or held.is_computed):
             held = _stale(work, relation, staleness, held)
         if held.table is None:
@@ -151,22 +151,23 @@ def _answer_changes(work: Workspace, query: Span, reference: Reference, argument
     return Result(rows if lookup.limit is None else rows.slice(0, lookup.limit), snapshot=snapshot)
 
 
-def _find_request(work: Workspace, query: Span, number: int) -> _LookupRequest:
-    """What a query asks; as long as there is no newer snapshot, only looked up."""
+def _find_request(work: Workspace, query: Span, number: int) -> tuple[_LookupRequest, Snapshot | None]:
+    """What a query asks, and the newest snapshot if that was read for it; as long as there is no newer one, only looked up."""
     lake = work.lake
     key = (lake.uuid, str(lake.location), work.rules_off, query.source, query.start, query.end)
     request = _REQUESTS.get(key)
-    if request is None or request.snapshot_id != number:
-        request = _REQUESTS.put(key, _read_request(work, query))
-    return request
+    if request is not None and request.snapshot_id == number:
+        return request, None
+    snapshot = lake.snapshot()
+    return _REQUESTS.put(key, _read_request(work, query, snapshot)), snapshot
 
 
-def _read_request(work: Workspace, query: Span) -> _LookupRequest:
+def _read_request(work: Workspace, query: Span, snapshot: Snapshot) -> _LookupRequest:
     from platform_plugin.language.query.query import analyse_query
     from platform_plugin.relations.bind.plans import find_query_plan
     from platform_plugin.relations.bind.resolve import Resolver
 
-    reading, snapshot = analyse_query(query), work.lake.snapshot()
+    reading = analyse_query(query)
     reference = reading.relations[0] if len(reading.relations) == 1 else None
     if reference is not None and reference.changes is not None:
         return _LookupRequest(snapshot_id=snapshot.id, reference=reference)
@@ -232,13 +233,13 @@ def _key(work: Workspace, relation: tuple[str, ...]) -> tuple[Any, ...]:
     return (work.lake.uuid, str(work.lake.location), work.limits.small_table_bytes, work.limits.client_state_bytes, *relation)
 
 
-def _newest(work: Workspace, relation: tuple[str, ...], number: int) -> _SmallRelation:
-    """A relation at the newest snapshot, which has this number; as long as that is the same, nothing is read."""
+def _newest(work: Workspace, relation: tuple[str, ...], number: int, snapshot: Snapshot | None) -> _SmallRelation:
+    """A relation at the newest snapshot, which has this number, and may be read already; as long as it is the same, nothing is read."""
     key = _key(work, relation)
     known = _NEWEST.get(key)
     if known is not None and known.snapshot.id == number:
         return known
-    snapshot = work.lake.snapshot()
+    snapshot = snapshot or work.lake.snapshot()
     named = _find(work, relation, snapshot)
     small = find_kind(work.lake, named, snapshot).find_small(work, named, snapshot)
     return _NEWEST.put(key, _SmallRelation(snapshot, None, None) if small is None else _SmallRelation(snapshot, small.table, small.rows))
