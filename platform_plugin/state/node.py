@@ -125,6 +125,12 @@ def _uses(connection: Connection) -> sa.FromClause:
     return USE if read_version(connection) >= VERSION else former_uses(connection)
 
 
+def read_uses(connection: Connection) -> Sequence[c.AnyRow]:
+    """User, part, node and end of every use of a node, those of dropped relations included, with identities as text: they may be many."""
+    t = _uses(connection).c
+    return connection.execute(sa.select(t.user_uuid, t.part, t.node_uuid, t.end_snapshot)).all()
+
+
 def read_parts(connection: Connection, users: Collection[UUID] | None = None) -> dict[str, dict[str, UUID]]:
     """The nodes of all relations, or of some, by relation and part; those of dropped relations are included."""
     t = _uses(connection).c

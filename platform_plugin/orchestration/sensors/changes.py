@@ -14,12 +14,13 @@ from platform_plugin.relations.views.follow.strategy import BATCH, keeps_result,
 from platform_plugin.relations.views.record import read_results
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.catalogue import AnyRow
     from platform_plugin.lake.catalogue.tables import View
     from platform_plugin.relations.views.record import ViewRecord
 
@@ -49,10 +50,10 @@ def read_changes(connection: Connection, *, after: int, until: int) -> dict[int,
 
 
 def find_outdated(
-    connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int
+    connection: Connection, views: Mapping[UUID, View], records: Mapping[UUID, ViewRecord], until: int, uses: Sequence[AnyRow]
 ) -> dict[UUID, TableChange]:
     """The views whose stored result is older than a change of a table that they look up, each with the oldest such change."""
-    of = read_results(connection, until)
+    of = read_results(connection, until, uses)
     kept = {view.id: uuid for uuid, view in views.items() if str(uuid) in of and uuid in records and _is_kept(records[uuid])}
     if not kept:
         return {}

@@ -11,12 +11,13 @@ from platform_plugin.lake.cursors.cursor import has_cursors
 from platform_plugin.lake.ring.consumers import read_lagging_consumers, read_waiting_since
 from platform_plugin.orchestration.components.apply import LAG
 from platform_plugin.orchestration.sensors.changes import find_outdated
-from platform_plugin.relations.views.follow.progress import read_last_progress, read_users_of_owners, read_view_positions
+from platform_plugin.relations.views.follow.progress import read_last_progress, read_view_positions, users_of_owners
 from platform_plugin.relations.views.follow.strategy import rows_wanted
 from platform_plugin.relations.views.record import ViewRecord, read_options
+from platform_plugin.state.node import read_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy.engine import Connection
@@ -82,12 +83,13 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
         options = read_options(connection)
         if not (options and has_cursors(connection)):
             return []
-        sums = _read_sums(connection)
-        taken_up = read_last_progress(connection)
-        positions = read_view_positions(connection, snapshot.id)
+        uses = read_uses(connection)
+        sums = _read_sums(connection, users_of_owners(uses))
+        taken_up = read_last_progress(connection, uses)
+        positions = read_view_positions(connection, snapshot.id, uses)
         views = {view.uuid: view for view in lake.views(snapshot)}
         records = {uuid: ViewRecord(uuid=uuid, query="", options=options[uuid]) for uuid in views if uuid in options}
-        outdated = find_outdated(connection, views, records, snapshot.id)
+        outdated = find_outdated(connection, views, records, snapshot.id, uses)
     found = []
     for view in views.values():
         key = str(view.uuid)
@@ -111,13 +113,12 @@ def read_waiting(lake: Lake, snapshot: Snapshot) -> list[WaitingView]:
     return found
 
 
-def _read_sums(connection: Connection) -> Mapping[str, _Sum]:
+def _read_sums(connection: Connection, users: Mapping[str, Sequence[str]]) -> Mapping[str, _Sum]:
     sums: defaultdict[str, _Sum] = defaultdict(_Sum)
     behind = read_lagging_consumers(connection)
     if not behind:
         return sums
     limits = read_declarations(connection, only={stream for _, stream, _ in behind})
-    users = read_users_of_owners(connection)
     waiting: defaultdict[tuple[str, str], int] = defaultdict(int)  # by view and stream: of its slowest node
     for owner, stream, count in behind:
         for view in users.get(owner, ()):

@@ -14,6 +14,7 @@ from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.follow.progress import read_last_progress
 from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.record import change_options, read_records, result_fields
+from platform_plugin.state.node import read_uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,7 +81,7 @@ def is_defined(old: View | None, record: ViewRecord | None, statement: Statement
 def describe_views(connection: Connection, views: Sequence[View]) -> Iterator[DescribedRelation]:
     """The definitions of views in the lake; only Spark knows the columns of views that are not continuous."""
     records = read_records(connection) if views else {}
-    taken_up = read_last_progress(connection) if views else {}
+    taken_up = read_last_progress(connection, read_uses(connection)) if records else {}
     for view in views:
         record = records.get(view.uuid)
         yield DescribedRelation(

@@ -20,7 +20,7 @@ from platform_plugin.language.text.writing import type_text
 from platform_plugin.state.node import NODE_TABLES, AddNodes, read_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from uuid import UUID
 
     from sqlalchemy.engine import Connection
@@ -143,11 +143,9 @@ def read_result(connection: Connection, record: ViewRecord, snapshot_id: int) ->
     return None if node is None else read_cursors_at(connection, snapshot_id, [node]).get(str(node), {}).get(str(record.uuid))
 
 
-def read_results(connection: Connection, snapshot_id: int) -> dict[str, int]:
+def read_results(connection: Connection, snapshot_id: int, uses: Iterable[c.AnyRow]) -> dict[str, int]:
     """The newest snapshot whose answer is stored for each view, by the view's identity."""
-    if not has_table(connection, VIEW.name):
-        return {}
-    nodes = {str(parts[RESULT_PART]): user for user, parts in read_parts(connection).items() if RESULT_PART in parts}
+    nodes = {node: user for user, part, node, _ in uses if part == RESULT_PART}
     positions = read_cursors_at(connection, snapshot_id, nodes)
     return {user: positions[node][user] for node, user in nodes.items() if user in positions.get(node, {})}
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from platform_plugin.lake.cursors.cursor import has_cursors, read_cursors_at, read_last_moves, read_moves
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.record import RESULT_PART
-from platform_plugin.state.node import read_parts, read_users
+from platform_plugin.state.node import read_users, read_uses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue import catalogue as c
     from platform_plugin.operators.group.parts import SplitPlan, StreamPart
     from platform_plugin.relations.views.record import ViewRecord
 
@@ -38,31 +39,35 @@ def read_all_progress(connection: Connection, snapshot_id: int) -> Positions:
     return read_cursors_at(connection, snapshot_id) if has_cursors(connection) else {}
 
 
-def read_users_of_owners(connection: Connection) -> dict[str, list[str]]:
-    """The views that use each node that has a cursor in a stream, by the node's identity."""
-    return {str(node): [str(user) for user in users] for node, users in read_users(connection).items()}
+def users_of_owners(uses: Iterable[c.AnyRow]) -> dict[str, list[str]]:
+    """The views that now use each node, by the node's identity."""
+    found: dict[str, list[str]] = {}
+    for user, _, node, end in uses:
+        if end is None:
+            found.setdefault(node, []).append(user)
+    return found
 
 
-def read_last_progress(connection: Connection) -> dict[str, int]:
+def read_last_progress(connection: Connection, uses: Iterable[c.AnyRow]) -> dict[str, int]:
     """The snapshot at which each view last consumed rows, or that of its creation."""
     if not has_cursors(connection):
         return {}
     moved = read_last_moves(connection)
-    return {
-        user: max((moved.get(str(node), 0) for part, node in parts.items() if part != RESULT_PART), default=0)
-        for user, parts in read_parts(connection).items()
-    }
+    found: dict[str, int] = {}
+    for user, part, node, _ in uses:
+        moved_at = moved.get(node, 0) if part != RESULT_PART else 0
+        found[user] = max(found.get(user, 0), moved_at)
+    return found
 
 
-def read_view_positions(connection: Connection, snapshot_id: int) -> dict[str, dict[str, int]]:
+def read_view_positions(connection: Connection, snapshot_id: int, uses: Iterable[c.AnyRow]) -> dict[str, dict[str, int]]:
     """How far each view has consumed each of its streams: where its slowest node is."""
     found: dict[str, dict[str, int]] = {}
     positions = read_all_progress(connection, snapshot_id)
-    for user, parts in read_parts(connection).items() if positions else ():
-        for part, node in parts.items():
-            for stream, position in positions.get(str(node), {}).items() if part != RESULT_PART else ():
-                reached = found.setdefault(user, {})
-                reached[stream] = min(position, reached.get(stream, position))
+    for user, part, node, _ in uses:
+        for stream, position in positions[node].items() if part != RESULT_PART and node in positions else ():
+            reached = found.setdefault(user, {})
+            reached[stream] = min(position, reached.get(stream, position))
     return found
 
 
@@ -71,10 +76,9 @@ def read_steps(connection: Connection) -> Iterator[tuple[str, str, str, datetime
     if not has_cursors(connection):
         return
     users: dict[str, list[str]] = {}
-    for user, parts in read_parts(connection).items():
-        for part, node in parts.items():
-            if part != RESULT_PART:
-                users.setdefault(str(node), []).append(user)
+    for user, part, node, _ in read_uses(connection):
+        if part != RESULT_PART:
+            users.setdefault(node, []).append(user)
     for row in read_moves(connection):
         for user in users.get(row.owner, ()):
             yield user, row.owner, row.input, row.snapshot_time, row.position
