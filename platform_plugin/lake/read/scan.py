@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 DELETE_FORMATS = ("parquet", "puffin")
-ROWS_PER_BLOCK = 500
+FILES_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def read_scan(connection: Connection, table: Table, snapshot: Snapshot, *, where
         query = query.where(exclusion)
     delete_lists = _read_delete_lists(connection, table, own)
     positions = _read_inlined_deletes(connection, table_id, snapshot.id)
-    blocks = (_readable(rows, table) for rows in connection.execute(query, own).partitions(ROWS_PER_BLOCK))
+    blocks = (_readable(rows, table) for rows in connection.execute(query, own).partitions(FILES_AT_ONCE))
     # A block of rows at a time, since the garbage collector searches all rows that are alive, and arguments by position, which take less
     # than those by name: both together are a third of the time of a large table.
     files = tuple(

@@ -96,7 +96,7 @@ def test_files_that_come_in_several_blocks_of_the_catalogue(lake, monkeypatch):
     whole = lake.scan(table, lake.snapshot())
     assert [len(whole.files), whole.files[3].is_whole, whole.files[4].is_whole] == [5, False, True]
     for size in (1, 2, 5):
-        monkeypatch.setattr("platform_plugin.lake.read.scan.ROWS_PER_BLOCK", size)
+        monkeypatch.setattr("platform_plugin.lake.read.scan.FILES_AT_ONCE", size)
         assert lake.scan(table, lake.snapshot()) == whole
         assert rows_of(lake.read("many")) == [(0,), (0,), (1,), (-1,), (2,), (-2,), (3,), (4,), (-4,)]
     with lake.writing() as connection:
