@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from platform_plugin.cache import Cache
 from platform_plugin.engine.arrow.group_keys import encode_rows, is_grouped
 from platform_plugin.errors import InvalidValue
-from platform_plugin.lake.read.page_search import search_pages
+from platform_plugin.lake.files.page_search import search_pages
 from platform_plugin.lake.read.read import read_file, read_rows
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.state.hot import HotCopies

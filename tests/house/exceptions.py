@@ -120,7 +120,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lake/read/small": ("relations/views/read/test_local", "select/test_lookup"),
     "lake/ring/folding": ("lake/upkeep/test_folding",),
     "lake/ring/segments": ("lake/ring/test_retention",),
-    "lake/read/page_search": ("state/test_touch",),
+    "lake/files/page_search": ("state/test_touch",),
     "lake/upkeep/leased": ("lake/upkeep/test_leases",),
     "lake/upkeep/merge_groups": ("lake/upkeep/test_merge",),
     "lake/upkeep/merge_rewriting": ("lake/upkeep/test_merge",),

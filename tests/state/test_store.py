@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.arrow.values import NotSupportedByArrow
+from platform_plugin.engine.local import check_fields
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.read.read import read_file, read_rows
 from platform_plugin.lake.values.types import from_arrow
@@ -18,7 +19,7 @@ from platform_plugin.state import store as storing
 from platform_plugin.state.arrangement import WEIGHT
 from platform_plugin.state.merged import is_merged, read_merged
 from platform_plugin.state.rewriting import find_rewrites
-from platform_plugin.state.store import ADDRESS, Store, check_schema
+from platform_plugin.state.store import ADDRESS, Store
 from platform_plugin.state.stored_file import read_place
 from tests.engine.arrow.test_plans import table
 from tests.relations.views.admitted import ADMITTED
@@ -39,7 +40,7 @@ def test_groups_that_get_nothing_stay_and_the_others_are_merged(monkeypatch: pyt
             try:
                 before, after = (run_plan(part.query, {part.stream: table(stream, rows)}) for rows in (ROWS[stream][:6], ROWS[stream][6:]))
                 whole = run_plan(state.merge, {"rows": pa.concat_tables([before, after])})
-            except NotSupportedByArrow:
+            except RefusedByEngine:
                 continue
             held = Table(id=1, uuid=None, name=Name.of("t"), path="t/", fields=from_arrow(before.schema))  # type: ignore[arg-type]
             store = Store(table=held, keys=tuple(key.name for key in state.keys), merge=state.merge)
@@ -137,5 +138,5 @@ def test_the_merge_as_sql_drops_what_stands_for_nothing(lake):
 
 def test_other_columns_than_the_tables_are_left_to_spark(lake):
     fields = Arranged(lake).store.fields
-    with pytest.raises(NotSupportedByArrow, match="other columns"):
-        check_schema(pa.table({"uid": [1]}), fields)
+    with pytest.raises(RefusedByEngine, match="other columns"):
+        check_fields(pa.table({"uid": [1]}), fields)

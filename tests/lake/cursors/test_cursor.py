@@ -159,7 +159,7 @@ def test_positions_at_every_snapshot_are_those_of_a_plain_model(tmp_path_factory
                 made = commit(lake, EndCursors([(owner, "posts")]))
                 del now[owner]
             elif step == "fold" and at:
-                oldest = sorted(at)[min(number, len(at) - 1)]
+                oldest = max(oldest, sorted(at)[min(number, len(at) - 1)])
                 with lake.writing() as connection:
                     fold_cursors(connection, oldest)
                 continue
