@@ -35,13 +35,13 @@ def test_samples_without_any_view(platform, url):
 @pytest.mark.usefixtures("lake")
 def test_a_dry_run_says_what_would_be_done(platform):
     assert platform("maintain", "--dry-run", check=0).stdout == "nothing is due\n"
-    for statement in ("CREATE STREAM posts (uid INT)", "CREATE VIEW counted AS SELECT count(*) AS n FROM posts"):
-        platform("sql", "-c", statement)
-    platform("sql", "-c", "INSERT INTO posts VALUES (1), (2)")
+    for statement in ("CREATE STREAM clicks (uid INT)", "CREATE VIEW clicked AS SELECT count(*) AS n FROM clicks"):
+        platform("sql", "-c", statement, check=0)
+    platform("sql", "-c", "INSERT INTO clicks VALUES (1), (2)", check=0)
     lines = platform("maintain", "--dry-run", check=0).stdout.splitlines()
-    assert lines[:2] == ["view main.counted consumes 2 rows", "  from main.posts: rows 0 to 1"]
-    (due,) = json.loads(platform("maintain", "--dry-run", "--json", "counted", check=0).stdout)["due"]
-    assert (due["name"], due["rows"], due["engine"]) == ("main.counted", 2, "arrow")
+    assert lines[:2] == ["view main.clicked consumes 2 rows", "  from main.clicks: rows 0 to 1"]
+    (due,) = json.loads(platform("maintain", "--dry-run", "--json", "clicked", check=0).stdout)["due"]
+    assert (due["name"], due["rows"], due["engine"]) == ("main.clicked", 2, "arrow")
     assert "does not exist" in platform("maintain", "--dry-run", "nowhere", check=1).stderr
 
 

@@ -250,6 +250,8 @@ class _Settling(NamedTuple):
             return found
         copied = bare_copy(node)
         attach_children(copied, node, lambda child: self.run(child, node))
+        if kind is exp.Anonymous and (gap := gap_text(node)) is not None:
+            copied.set("expressions", [copied.expressions[0], exp.Literal(this=gap, is_string=False)])
         return copied
 
     def _replacement(self, node: exp.Expr, parent: exp.Expr | None) -> exp.Expr | None:
@@ -268,8 +270,6 @@ class _Settling(NamedTuple):
             raise self.builder.fail(node, "value:part is not supported in views", hint)
         if isinstance(node, exp.Star) and not _is_counted(parent):
             raise self.builder.fail(node, "* inside of an expression is not supported in views", "name the columns one by one")
-        if (gap := gap_text(node)) is not None:
-            return exp.Anonymous(this=node.this, expressions=[self.run(node.expressions[0], node), exp.Literal(this=gap, is_string=False)])
         name = find_bracketless_call(node)
         return None if name is None else exp.Anonymous(this=name)
 
