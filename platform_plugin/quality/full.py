@@ -6,13 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError, QueryFailed
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.quality.aggregates import columns_of, plan_measure
 from platform_plugin.quality.validate import ExpectationOutcome, run_validation
 from platform_plugin.relations.bind.query import bind_query
-from platform_plugin.select.small_query import answer_small_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,11 +122,6 @@ class _Spark:
         return found
 
     def _query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        work = self._platform.work
-        answer = answer_small_query(work, sql, work.lake.snapshot(self._snapshot))
-        if not isinstance(answer, Refusal):
-            self._bytes += answer.nbytes
-            return answer.column_names, list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
         with self._platform.execute(sql) as result:
             rows = [tuple(row) for row in result]
             columns, metrics = result.columns, result.metrics

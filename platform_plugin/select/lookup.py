@@ -45,6 +45,8 @@ _PLAIN = frozenset(
         pa.string(),
         pa.date32(),
         pa.timestamp("us"),
+        pa.duration("us"),
+        pa.month_day_nano_interval(),
     ]
 )
 
