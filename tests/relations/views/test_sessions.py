@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.maintenance.run import run_maintenance
-from platform_plugin.relations.views.follow import compaction
+from platform_plugin.state import compaction
 from tests.relations.views.composed import bag
 from tests.relations.views.sessions import BEGIN, GAP, posts, sessions_of
 from tests.relations.views.test_maintained import append, by_spark, lake, platform  # noqa: F401  fixtures
@@ -105,7 +105,7 @@ def test_compaction_joins_sessions(
 ) -> None:
     if largest == "spark":
         request.getfixturevalue("by_spark")
-    monkeypatch.setattr(compaction, "is_due", lambda sizes, **_: len(sizes) > 1)
+    monkeypatch.setattr(compaction, "_LEAST", 2)
     platform.execute(f"CREATE VIEW sessions AS {VIEWS['sessions']}")
     # Two sessions that a late row joins, and one that stays by itself.
     rows = [(1, 1, "1.00", 0.5, f"2026-01-01 00:00:{second:02}", "a", ()) for second in (0, 10, 5, 30)]
