@@ -87,7 +87,7 @@ def check_views(old, versions):
             assert {name: found[name] for name in views} == views, version
             for sample in samples:
                 of, size = DRAWN[sample]
-                population = {**ever, **relations}[of]
+                population = {**ever, **views}[of]
                 width = len(population[0]) if population else 0
                 assert len(found[sample]) <= size
                 assert len(found[sample]) == min(size, len(population)) or sample in ("newest_clicks", "clicks_by_page", "dear_clicks")
