@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,21 @@ from platform_plugin.engine.refusal import Refusal, RefusedByEngine
 from platform_plugin.errors import StorageError
 from platform_plugin.platform import Platform
 from tests.engine.plans import FIELDS, SUM, SUMS, plan
+
+if TYPE_CHECKING:
+    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.lake import Lake
+
+
+class TableTarget(NamedTuple):
+    """A table that takes rows as they are."""
+
+    table: Table
+
+    def write(self, lake: Lake, rows: pa.Table) -> list[DataFile]:
+        return [lake.write(self.table, rows)]
+
 
 NUMBERS = pa.table({"k": pa.array([1, 1, 2], pa.int32()), "v": pa.array([10, 20, 30], pa.int64())})
 
@@ -81,18 +97,21 @@ def test_a_refusal_for_its_rows_is_forgotten(engine):
 
 def test_tasks_with_a_target_become_files_and_others_rows(engine, platform):
     sums = platform.lake.table("sums")
-    written, kept = run(engine, Task(plans=(TaskPlan(query=plan(SUM), fields=SUMS, target=sums),)), Task.of(plan(SUM)))
+    written, kept = run(engine, Task(plans=(TaskPlan(query=plan(SUM), fields=SUMS, target=TableTarget(sums)),)), Task.of(plan(SUM)))
     assert [[file.record_count for file in files] for files in written.files] == [[2]]
     assert written.rows == ()
     assert sorted(kept.rows[0].to_pylist(), key=str) == [{"k": 1, "s": 30}, {"k": 2, "s": 30}]
-    nothing = run(engine, Task(plans=(TaskPlan(query=plan(f"{SUM} HAVING sum(v) > 99"), fields=SUMS, target=sums),)))
+    nothing = run(engine, Task(plans=(TaskPlan(query=plan(f"{SUM} HAVING sum(v) > 99"), fields=SUMS, target=TableTarget(sums)),)))
     assert nothing[0].files == ((),), "no rows are no file"
     platform.lake.discard(written.files[0])
 
 
 def test_all_plans_of_a_task_are_refused_together_and_leave_other_tasks_alone(engine, platform):
     sums = platform.lake.table("sums")
-    good, bad = TaskPlan(query=plan(SUM), fields=SUMS, target=sums), TaskPlan(query=plan("SELECT soundex(k) AS s FROM numbers"))
+    good, bad = (
+        TaskPlan(query=plan(SUM), fields=SUMS, target=TableTarget(sums)),
+        TaskPlan(query=plan("SELECT soundex(k) AS s FROM numbers")),
+    )
     refused, done = run(engine, Task(plans=(good, bad)), Task(plans=(good,)))
     assert isinstance(refused, Refusal)
     platform.lake.discard(done.files[0])
@@ -139,7 +158,7 @@ def test_files_of_a_run_that_fails_are_removed(engine, platform, monkeypatch):
 
     original = type(platform.lake).write
     monkeypatch.setattr(type(platform.lake), "write", write)
-    task = Task(plans=(TaskPlan(query=plan(SUM), fields=SUMS, target=sums),))
+    task = Task(plans=(TaskPlan(query=plan(SUM), fields=SUMS, target=TableTarget(sums)),))
     with pytest.raises(StorageError):
         run(engine, task, replace(task, key="other"))
     assert not [name for name in files_of(platform) if name.endswith(".parquet")]
