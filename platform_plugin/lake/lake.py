@@ -42,7 +42,7 @@ from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.migrations.version import check_version, migrate_tables
 from platform_plugin.lake.read import before_images, changes, check, net_changes, read, scan
 from platform_plugin.lake.ring import retention as ring
-from platform_plugin.lake.upkeep import expire, leases, merge, vacuum
+from platform_plugin.lake.upkeep import expire, image_check, leases, merge, vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -393,7 +393,7 @@ class Lake:
 
     def check(self) -> list[check.CatalogueFinding]:
         """What the catalogue says of files and can't be true, such as partition values that the statistics contradict."""
-        return check.check(self)
+        return [*check.check(self), *image_check.check_images(self)]
 
     def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.VacuumOutcome:
         """Delete scheduled files that no reader can need, and files that no commit named."""

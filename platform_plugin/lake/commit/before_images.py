@@ -122,11 +122,17 @@ def was_imaged(table: Table, snapshot: sa.ColumnElement[int]) -> sa.ColumnElemen
 
 
 def list_before_images(connection: Connection) -> Sequence[c.AnyRow]:
-    """All files of before-images that the catalogue names: identity of the table, snapshot, path, and rows."""
+    """All files of before-images that the catalogue names: table, snapshot, path, rows, bytes, and whether feeds need it."""
     if not has_table(connection, GONE.name):
         return []
     g = GONE.c
-    return connection.execute(sa.select(g.table_uuid, g.snapshot_id, g.path, g.row_count).order_by(g.table_uuid, g.snapshot_id)).all()
+    query = sa.select(g.table_uuid, g.snapshot_id, g.path, g.row_count, g.size_bytes, _is_needed().label("is_needed"))
+    return connection.execute(query.order_by(g.table_uuid, g.snapshot_id)).all()
+
+
+def _is_needed() -> sa.ColumnElement[bool]:
+    """Whether a feed may begin before the commit of a file's rows: that snapshot is still kept."""
+    return sa.select(sa.literal(1)).where(c.SNAPSHOT.c.snapshot_id == GONE.c.snapshot_id - 1).exists()
 
 
 def name_before_images(connection: Connection, paths: Collection[str]) -> set[str]:
@@ -143,8 +149,7 @@ def forget_before_images(connection: Connection) -> list[tuple[int, str]]:
     if not has_table(connection, GONE.name):
         return []
     g = GONE.c
-    before = sa.select(sa.literal(1)).where(c.SNAPSHOT.c.snapshot_id == g.snapshot_id - 1)
-    old = [(row.file_id, row.path) for row in connection.execute(sa.select(g.file_id, g.path).where(~before.exists()))]
+    old = [(row.file_id, row.path) for row in connection.execute(sa.select(g.file_id, g.path).where(~_is_needed()))]
     if old:
-        connection.execute(sa.delete(GONE).where(~before.exists()))
+        connection.execute(sa.delete(GONE).where(~_is_needed()))
     return old

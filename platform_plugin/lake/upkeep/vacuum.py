@@ -66,7 +66,7 @@ def vacuum(lake: Lake, *, grace: timedelta, dry_run: bool) -> VacuumOutcome:
         # The paths of files are found by the tables and schemas that have them.
         refuse_nested_schemas(connection)
         held = read_leased_snapshots(connection)
-        needed = _needed(connection, lake.storage)
+        needed = find_needed_files(connection, lake.storage)
         s = c.SCHEDULED_FOR_DELETION.c
         rows = connection.execute(sa.select(s.data_file_id, s.path, s.schedule_start)).all()
         scheduled = _last_let_go(lake.storage, rows)
@@ -106,7 +106,7 @@ def _last_let_go(storage: Storage, rows: Sequence[c.AnyRow]) -> dict[str, dateti
     return last
 
 
-def _needed(connection: Connection, storage: Storage) -> set[str | None]:
+def find_needed_files(connection: Connection, storage: Storage) -> set[str | None]:
     """The paths of all files that some kept snapshot has."""
     needed: set[str | None] = set()
     for table in (c.DATA_FILE, c.DELETE_FILE):
@@ -147,7 +147,7 @@ def _list_files(lake: Lake, before: datetime) -> _Listing:
         if not name.endswith(_LEFT_OVER_SUFFIXES) and "/_temporary/" not in path:
             listing.unknown.append(path)
             continue
-        changed = _changed_at(info)
+        changed = changed_at(info)
         if changed is not None and changed <= before:
             listing.old[path] = int(info.get("size") or 0)
         else:
@@ -155,7 +155,7 @@ def _list_files(lake: Lake, before: datetime) -> _Listing:
     return listing
 
 
-def _changed_at(info: dict[str, Any]) -> datetime | None:
+def changed_at(info: dict[str, Any]) -> datetime | None:
     """When a file was last written; file systems name it differently, and a file without a time is left alone."""
     for key in ("mtime", "LastModified", "last_modified", "updated"):
         value = info.get(key)
