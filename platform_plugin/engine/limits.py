@@ -113,8 +113,8 @@ class Limits:
     )
     before_image_rows: int = _limit(
         4_000_000,
-        decides="UPDATE and DELETE leave up to so many rows as they were, in files of before-images for feeds of changes; of more rows "
-        "feeds read the data files",
+        decides="UPDATE and DELETE write up to so many rows in the client: their before-images for feeds of changes, and the new rows; "
+        "more are written by Spark's tasks",
     )
     state_memory_bytes: int = _limit(
         64 << 20, least=1, decides="rows of a view's state that Spark computed wait in memory up to so many bytes before they become a file"

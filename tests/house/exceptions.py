@@ -52,6 +52,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "engine/arrow/decimals": ("engine/arrow/test_values",),
     "engine/arrow/group_keys": ("engine/arrow/test_plans", "engine/arrow/test_sessions"),
     "engine/arrow/functions": ("engine/arrow/test_values",),
+    "engine/spark/frames/before_images": ("relations/tables/test_change",),
     "engine/spark/frames/changes": ("relations/versions/test_changes",),
     "engine/arrow/joins": ("engine/arrow/test_operators",),
     "engine/spark/frames/analysis": ("relations/views/test_columns", "relations/views/test_maintaining"),

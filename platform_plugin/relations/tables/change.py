@@ -71,7 +71,7 @@ def run_delete(
         found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return statement_result(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
-        deletion = write_deletes(work, scan, found)
+        deletion = write_deletes(work, scan, found, timeout=timeout)
         with discard_on_failure(work, deletion.files), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, deletion)
     return statement_result(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
@@ -117,17 +117,18 @@ def run_update(
                 table,
                 composed.frame,
                 changed=[a.column for a in statement.assignments],
+                row_count=len(found.row_ids),
                 images=images,
                 timeout=timeout,
                 progress=progress,
             )
         if sum(file.record_count for file in files) != len(found.row_ids):
-            lake.discard([*files, *kept])
+            lake.discard([*files, *(kept or ())])
             raise InvalidValue(
                 f'the update of table "{table.name}" gave another number of rows than it chose', hint="a subquery in SET must give one row"
             )
-        with discard_on_failure(work, [*files, *kept]):
-            deletion = write_deletes(work, scan, found, images=kept)
+        with discard_on_failure(work, [*files, *(kept or ())]):
+            deletion = write_deletes(work, scan, found, images=kept, timeout=timeout)
         with discard_on_failure(work, [*deletion.files, *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, deletion)
             commit.append(table, files)
@@ -235,7 +236,14 @@ class WrittenDeletion:
         return [*self.deletes.values(), *self.images]
 
 
-def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows, *, images: Sequence[BeforeImages] | None = None) -> WrittenDeletion:
+def write_deletes(
+    work: Workspace,
+    scan: TableScan,
+    found: ChosenRows,
+    *,
+    images: Sequence[BeforeImages] | None = None,
+    timeout: timedelta | None = None,
+) -> WrittenDeletion:
     """Write delete files for data files that lose some rows, and before-images where a statement has not written them already."""
     by_name = _by_name(scan)
     touched = [(by_name[name], positions) for name, positions in found.positions.items() if len(positions)]
@@ -254,21 +262,55 @@ def write_deletes(work: Workspace, scan: TableScan, found: ChosenRows, *, images
     with ThreadPoolExecutor(max_workers=_WRITERS) as pool:
         results = list(pool.map(lambda pair: write(*pair), touched))
     deletes = {file_id: file for file_id, file in results if file is not None}
+    emptied = [file_id for file_id, file in results if file is None]
     with discard_on_failure(work, deletes.values()):
-        if images is None and wants_before_images(work, scan, found):
-            places = {file.id: positions for file, positions in touched}
-            images = work.lake.write_before_images(scan, places, inlined=found.inlined)
+        if images is None and wants_before_images(scan, found):
+            images = _write_before_images(work, scan, found, deletes, emptied, timeout=timeout)
     return WrittenDeletion(
         deletes=deletes,
-        emptied=[file_id for file_id, file in results if file is None],
+        emptied=emptied,
         inlined=found.inlined.tolist(),
         images=images or (),
     )
 
 
-def wants_before_images(work: Workspace, scan: TableScan, found: ChosenRows) -> bool:
+def _write_before_images(
+    work: Workspace,
+    scan: TableScan,
+    found: ChosenRows,
+    deletes: Mapping[int, DeleteFile],
+    emptied: Sequence[int],
+    *,
+    timeout: timedelta | None,
+) -> list[BeforeImages]:
+    """Write the rows that end, in this process or, where they are many, by Spark's tasks."""
+    by_name = _by_name(scan)
+    places = {by_name[name].id: positions for name, positions in found.positions.items() if len(positions)}
+    if not _are_many(work, found):
+        return work.lake.write_before_images(scan, places, inlined=found.inlined)
+    from platform_plugin.engine.spark.frames.before_images import write_ended_rows
+    from platform_plugin.engine.spark.frames.write import is_written_by_spark
+
+    if not is_written_by_spark(scan.table):
+        return []
+    # What Spark can't read is small: rows in the catalogue, and files of other programs, which have a limit in bytes.
+    foreign = {file.id for file in scan.files if file.mapping_id is not None}
+    written = work.lake.write_before_images(
+        scan, {number: positions for number, positions in places.items() if number in foreign}, inlined=found.inlined
+    )
+    with discard_on_failure(work, written):
+        ours = {number: file for number, file in deletes.items() if number not in foreign}
+        rest = [number for number in emptied if number not in foreign]
+        return [*written, *write_ended_rows(work.session, work.lake, scan, ours, rest, timeout=timeout)]
+
+
+def _are_many(work: Workspace, found: ChosenRows) -> bool:
+    return len(found.row_ids) > work.limits.before_image_rows
+
+
+def wants_before_images(scan: TableScan, found: ChosenRows) -> bool:
     """Whether it is worth while to write rows that end as before-images; if they are most rows of their files, these say as much."""
-    if not has_before_images(scan.table) or len(found.row_ids) > work.limits.before_image_rows:
+    if not has_before_images(scan.table):
         return False
     by_name = _by_name(scan)
     around = sum(by_name[name].record_count for name, positions in found.positions.items() if len(positions))
@@ -276,8 +318,8 @@ def wants_before_images(work: Workspace, scan: TableScan, found: ChosenRows) -> 
 
 
 def find_image_dates(work: Workspace, scan: TableScan, found: ChosenRows) -> ImageDates | None:
-    """For each row that an UPDATE changes the snapshot that added it; None if the statement is to write no before-images."""
-    if not wants_before_images(work, scan, found):
+    """For each row that an UPDATE changes the snapshot that added it; None if the client is to write no before-images."""
+    if _are_many(work, found) or not wants_before_images(scan, found):
         return None
     by_name = _by_name(scan)
     ids, dates = [], []

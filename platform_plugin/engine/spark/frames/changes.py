@@ -166,10 +166,16 @@ def _image_scan(number: int, images: BeforeImages) -> FileScan:
     )
 
 
-def _dated(session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], moments: dict[int, int]) -> DataFrame:
+def number_rows(
+    session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], numbers: dict[int, int], *, name: str
+) -> DataFrame:
     """The rows of files with their row ids, the snapshots that added them where the file says it, and a number of each file."""
-    frame = read_files(session, lake, fields, files, places=moments, dated=True)
-    return frame.withColumn(_MOMENT, f.col(PLACE) - f.col(POSITION))
+    frame = read_files(session, lake, fields, files, places=numbers, dated=True)
+    return frame.withColumn(name, f.col(PLACE) - f.col(POSITION))
+
+
+def _dated(session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], moments: dict[int, int]) -> DataFrame:
+    return number_rows(session, lake, fields, files, moments, name=_MOMENT)
 
 
 def _paired(went: DataFrame, came: DataFrame, fields: Sequence[Field], known: Sequence[Field]) -> DataFrame:

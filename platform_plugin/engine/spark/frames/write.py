@@ -18,7 +18,7 @@ from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, def
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.files.file_division import TOO_LARGE, rows_for
-from platform_plugin.lake.files.files import ROW_ID, fit_rows
+from platform_plugin.lake.files.files import ROW_ID, ROW_ID_FIELD, fit_rows
 from platform_plugin.lake.read.before_images import ImageRows, write_images
 from platform_plugin.lake.read.changes import nullable_fields
 
@@ -49,20 +49,38 @@ def run_write(
     progress: ProgressHandler | None = None,
 ) -> tuple[list[DataFile], JobMetrics]:
     """Write a DataFrame that has the table's columns; each task writes files of the table. On an error all of them are removed."""
-    written_by_spark = not any(_beyond_spark(field) for field in table.fields)
-    if not written_by_spark:
+    if not is_written_by_spark(table):
         return _write_by_driver(session, lake, table, frame, timeout=timeout, progress=progress)
+    return _write_in_tasks(session, lake, table, frame, to_spark_schema(table.fields), timeout=timeout, progress=progress)
+
+
+def is_written_by_spark(table: Table) -> bool:
+    """Whether Spark's tasks can write files of a table: a few types pass through the client."""
+    return not any(_beyond_spark(field) for field in table.fields)
+
+
+def _write_in_tasks(
+    session: Session,
+    lake: Lake,
+    table: Table,
+    frame: DataFrame,
+    schema: t.StructType,
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> tuple[list[DataFile], JobMetrics]:
+    """Each task writes files with the columns of a schema; files much larger than the table's target are divided."""
     folders = [f"{table.path}{new_uuid()}" for _ in range(2)]
     try:
         with session.job(timeout=timeout, progress=progress) as job:
-            files = _written_by_spark(lake, table, frame, folders[0])
+            files = write_folder(lake, table, frame, folders[0])
             target = table.file_options.target_bytes
             large = [] if target is None else [file for file in files if file.size_bytes > target * TOO_LARGE]
             if target is not None and large:
                 rows = min(rows_for(target, size_bytes=file.size_bytes, rows=file.record_count) for file in large)
-                whole = session.spark.read.schema(to_spark_schema(table.fields)).parquet(*(lake.storage.uri(file.path) for file in large))
-                parts = whole.select(*[_with_ids(part) for part in whole.schema.fields])
-                divided = _written_by_spark(lake, table, parts, folders[1], rows_per_file=rows)
+                whole = session.spark.read.schema(schema).parquet(*(lake.storage.uri(file.path) for file in large))
+                parts = whole.select(*[with_field_ids(part) for part in whole.schema.fields])
+                divided = write_folder(lake, table, parts, folders[1], rows_per_file=rows)
                 lake.storage.delete(file.path for file in large)
                 files = [file for file in files if file not in large] + divided
     except BaseException:
@@ -77,8 +95,8 @@ _SPARK_CODECS = {"none": "uncompressed", "lz4": "lz4_raw"}
 _MOST_ROWS = 2**31 - 1
 
 
-def _written_by_spark(lake: Lake, table: Table, frame: DataFrame, folder: str, *, rows_per_file: int = 0) -> list[DataFile]:
-    """What Spark wrote into a folder of its own, one file for each task or each so many rows of it."""
+def write_folder(lake: Lake, table: Table, frame: DataFrame, folder: str, *, rows_per_file: int = 0) -> list[DataFile]:
+    """Let Spark write into a folder of its own, one file for each task or each so many rows of it."""
     options = table.file_options
     writer = frame.write.mode("append").option("compression", _SPARK_CODECS.get(options.compression, options.compression))
     if options.row_group_rows is not None:
@@ -134,10 +152,11 @@ def shape_frame(
                 schema = schema.add(t.StructField(OLD + field.name, part.dataType))
     # `to` casts as INSERT does and refuses what would lose something, but leaves ids off columns that need no cast.
     cast = placed.select(*columns).to(schema)
-    return cast.select(*[_with_ids(part) for part in schema.fields])
+    return cast.select(*[with_field_ids(part) for part in schema.fields])
 
 
-def _with_ids(part: t.StructField) -> Any:
+def with_field_ids(part: t.StructField) -> Any:
+    """A column by its name, with the field id that it has in files."""
     column = f.col("`" + part.name.replace("`", "``") + "`")
     nested = isinstance(part.dataType, t.StructType | t.ArrayType | t.MapType)
     kept = {key: value for key, value in (part.metadata or {}).items() if key == "parquet.field.id"}
@@ -197,13 +216,15 @@ def run_update_write(
     frame: DataFrame,
     *,
     changed: Collection[str],
+    row_count: int,
     images: ImageDates | None = None,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
-) -> tuple[list[DataFile], list[BeforeImages]]:
-    """Write changed rows as files that store their row ids, and with `images` also what they were.
+) -> tuple[list[DataFile], list[BeforeImages] | None]:
+    """Write changed rows as files that store their row ids, and with `images` also what they were, else None.
 
-    The frame has the table's columns, the row id, and then the old values of the changed columns.
+    The frame has the table's columns, the row id, and then the old values of the changed columns. More than `before_image_rows` rows are
+    written by Spark's tasks.
     """
     names = [field.name for field in table.fields]
     touched = {name.lower() for name in changed}
@@ -212,6 +233,10 @@ def run_update_write(
         columns = shape_frame(frame, table.fields, [*names, ROWID, *old.values()], changed=changed)
         if images is None:
             columns = columns.drop(*old.values())
+    if images is None and row_count > session.limits.before_image_rows and is_written_by_spark(table):
+        number = t.StructField(ROW_ID_FIELD.name, t.LongType(), metadata={"parquet.field.id": ROW_ID})
+        schema = to_spark_schema(table.fields).add(number)
+        return _write_in_tasks(session, lake, table, columns, schema, timeout=timeout, progress=progress)[0], None
     files: list[DataFile] = []
     kept: list[BeforeImages] = []
     try:
@@ -226,7 +251,7 @@ def run_update_write(
     except BaseException:
         lake.discard([*files, *kept])
         raise
-    return files, kept
+    return files, None if images is None else kept
 
 
 def _of_table(part: pa.Table, table: Table, sources: Mapping[str, str]) -> pa.Table:
