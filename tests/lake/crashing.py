@@ -116,6 +116,12 @@ def append_to_ring(lake: Lake, number: int) -> None:
         commit.append(table, [lake.write(table, batch(rows_of_round(number, 4)))])
 
 
+def migrate(lake: Lake, number: int) -> None:
+    """The first write to a lake of an earlier version, and nothing else."""
+    with lake.writing():
+        pass
+
+
 OPERATIONS = {name.removeprefix("op_"): function for name, function in list(globals().items()) if name.startswith("op_")}
 
 
@@ -206,7 +212,7 @@ def run(request: dict[str, Any], answer: int) -> None:
     else:
         with Lake.open(request["url"]) as lake:
             watch(points)
-            {**OPERATIONS, "ring": append_to_ring}[request["operation"]](lake, request["number"])
+            {**OPERATIONS, "ring": append_to_ring, "migrate": migrate}[request["operation"]](lake, request["number"])
     os.write(answer, json.dumps({"points": points.count}).encode())
 
 

@@ -18,7 +18,6 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.catalogue.tables import read_table_names, read_tables
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.cursors.cursor import read_cursor
 from platform_plugin.lake.cursors.move import AddCursor, end_cursors, move_present
 from platform_plugin.lake.ring.segments import read_ring
@@ -90,10 +89,6 @@ def definitions(lake: Lake, snapshot: Snapshot) -> dict[str, SampleDefinition]:
             declared = {uuid: found for uuid, found in read_declarations(connection).items() if found.kind == KIND}
             # What was declared stays when the sample is dropped, for reads at older snapshots.
             there = read_tables(connection, snapshot.id, uuids=[UUID(uuid) for uuid in declared]) if declared else []
-            lacks_tables = bool(there) and not all(has_table(connection, table.name) for table in TABLES)
-        if lacks_tables:
-            # An earlier version, which made the samples, kept less of them.
-            lake.prepare_tables(TABLES)
         known = {str(table.uuid): SampleDefinition.of(declared[str(table.uuid)].options) for table in there}
         _DEFINITIONS.put(key, known)
     return known

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue.table_statistics import next_row_id_of
 from platform_plugin.relations.samples.record import last_progress
-from platform_plugin.relations.samples.reservoir.picks import live_picks
+from platform_plugin.relations.samples.reservoir.picks import has_pick_tables, live_picks
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -40,18 +40,20 @@ def read_pending(connection: Connection, sample: UUID | str, relation: str, snap
 
     Rows that have left a window may be counted as unseen; a run that looks closer then has nothing to do.
     """
-    taken, picks, rows, size, end = connection.execute(_COUNTS, {"sample": str(sample), "relation": relation, "version": snapshot_id}).one()
+    asked = {"sample": str(sample), "relation": relation, "version": snapshot_id}
+    counts = _COUNTS if has_pick_tables(connection) else _select_counts(connection)
+    taken, picks, rows, size, end = connection.execute(counts, asked).one()
     unseen = (end or 0) - (taken or 0) - int(rows or 0)
     return SampleBacklog(unseen_rows=max(0, unseen), picks=picks, picked_bytes=int(size or 0))
 
 
-def _plan_counts() -> sa.Select[int, int, Any, Any, int]:
-    """Made once: to put the statement together takes longer than to run it."""
-    p = live_picks().subquery().c
+def _select_counts(connection: Connection | None = None) -> sa.Select[int, int, Any, Any, int]:
+    p = live_picks(connection).subquery().c
     sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
     taken, end = last_progress(sample, version), next_row_id_of("relation")
     covered = sa.func.sum(sa.case((p.first_row_id >= taken, p.next_row_id - p.first_row_id), else_=0))
     return sa.select(taken, sa.func.count(p.first_row_id), covered, sa.func.sum(sa.func.length(p.rows)), end)
 
 
-_COUNTS = _plan_counts()
+# Made once: to put a statement together takes longer than to run it.
+_COUNTS = _select_counts()

@@ -17,6 +17,8 @@ import sqlalchemy as sa
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
+from platform_plugin.lake.migrations.picks import VERSION
+from platform_plugin.lake.migrations.version import read_version
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.lowest import LowestRows
@@ -128,30 +130,52 @@ def read_picks(connection: Connection, sample: SampleRecord, snapshot_id: int, *
             strata={tuple(key): (count, bound) for *key, count, bound in json.loads(strata)},
             rows=decode_rows(data, schema),
         )
-        for first, end, strata, data in connection.execute(_READ, wanted)
+        for first, end, strata, data in connection.execute(_READ if has_pick_tables(connection) else _select_live(connection), wanted)
     ]
 
 
-def live_picks() -> sa.CompoundSelect[Any]:
-    """The rows of the picks of a `sample` that are live at a `version`."""
+def has_pick_tables(connection: Connection) -> bool:
+    """Whether both tables are there for certain; a lake of an earlier version may lack them until somebody writes to it."""
+    return read_version(connection) >= VERSION
+
+
+def _sources(connection: Connection | None) -> tuple[sa.FromClause, sa.FromClause]:
+    """Both tables; given a `connection`, no rows stand for one that is missing."""
+    if connection is None:
+        return PICK, ENDED_PICK
+    look = sa.inspect(connection)
+    picks, ended = (table if look.has_table(table.name) else _no_rows(table) for table in (PICK, ENDED_PICK))
+    return picks, ended
+
+
+def _no_rows(table: sa.Table) -> sa.Subquery:
+    return sa.select(*(sa.cast(sa.null(), column.type).label(column.name) for column in table.c)).where(sa.false()).subquery()
+
+
+def live_picks(connection: Connection | None = None) -> sa.CompoundSelect[Any]:
+    """The rows of the picks of a `sample` that are live at a `version`.
+
+    Who may meet a lake of an earlier version, because nothing is written, gives the `connection`.
+    """
     sample, version = sa.bindparam("sample", type_=sa.String), sa.bindparam("version", type_=sa.BigInteger)
-    p, e = PICK.c, ENDED_PICK.c
+    picks, ended = _sources(connection)
+    p, e = picks.c, ended.c
     return sa.union_all(
-        sa.select(PICK).where(
+        sa.select(picks).where(
             p.sample_uuid == sample, p.begin_snapshot <= version, sa.or_(p.end_snapshot.is_(None), p.end_snapshot > version)
         ),
-        sa.select(ENDED_PICK).where(e.sample_uuid == sample, e.end_snapshot > version, e.begin_snapshot <= version),
+        sa.select(ended).where(e.sample_uuid == sample, e.end_snapshot > version, e.begin_snapshot <= version),
     )
 
 
-def _plan_read() -> sa.Select[Any]:
-    """Made once: to put the statement together takes longer than to run it."""
-    live = live_picks().subquery().c
+def _select_live(connection: Connection | None = None) -> sa.Select[Any]:
+    live = live_picks(connection).subquery().c
     query = sa.select(live.first_row_id, live.next_row_id, live.strata, live.rows)
     return query.where(live.next_row_id > sa.bindparam("beyond", type_=sa.BigInteger)).order_by(live.first_row_id)
 
 
-_READ = _plan_read()
+# Made once: to put a statement together takes longer than to run it.
+_READ = _select_live()
 
 
 def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping[Key, tuple[int, int]], rows: bytes | None) -> None:
@@ -167,9 +191,9 @@ def insert_picks(w: Writer, sample: UUID, span: tuple[int, int], strata: Mapping
     )
 
 
-def unmerged_picks() -> sa.Subquery:
-    """The live picks of all samples, with the sample and the range of each, to be joined with other rows."""
-    p = PICK.c
+def unmerged_picks(connection: Connection | None = None) -> sa.Subquery:
+    """The live picks of all samples, with the sample and the range of each, to be joined with other rows; see `live_picks`."""
+    p = _sources(connection)[0].c
     return sa.select(p.sample_uuid, p.first_row_id, p.next_row_id).where(p.end_snapshot.is_(None)).subquery()
 
 

@@ -9,9 +9,7 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.cursors.cursor import present_cursors
 from platform_plugin.lake.cursors.move import move_present
-from platform_plugin.lake.migrations.cursors import VERSION
-from platform_plugin.lake.migrations.version import read_version
-from platform_plugin.relations.samples.reservoir.picks import unmerged_picks
+from platform_plugin.relations.samples.reservoir.picks import has_pick_tables, unmerged_picks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +33,7 @@ def find_release(connection: Connection, stream: UUID) -> StreamRelease:
     cursors: dict[str, int] = {}
     appends: dict[str, int] = {}
     # Somebody may look before the first write to a lake of an earlier version.
-    ahead = _AHEAD if read_version(connection) >= VERSION else _select_ahead(connection)
+    ahead = _AHEAD if has_pick_tables(connection) else _select_ahead(connection)
     for sample, seen, first, end in connection.execute(ahead, {"stream": str(stream)}):
         reached = cursors.get(sample, seen)
         if first <= reached < end:
@@ -52,7 +50,7 @@ def release_stream_rows(w: Writer, stream: UUID) -> None:
 
 def _select_ahead(connection: Connection | None = None) -> sa.Select[Any]:
     """The picks of the samples of a stream after their cursors, in order."""
-    cursors, picks = present_cursors(sa.bindparam("stream", type_=sa.String), connection), unmerged_picks()
+    cursors, picks = present_cursors(sa.bindparam("stream", type_=sa.String), connection), unmerged_picks(connection)
     n, p = cursors.c, picks.c
     ahead = sa.and_(p.sample_uuid == n.owner, p.first_row_id >= n.position)
     query = sa.select(n.owner, n.position, p.first_row_id, p.next_row_id).join_from(cursors, picks, ahead)
