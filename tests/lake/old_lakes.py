@@ -26,6 +26,7 @@ _TYPES = {"BIGINT": sa.BigInteger, "INTEGER": sa.Integer, "BLOB": sa.LargeBinary
 class OldLake:
     """A lake of an earlier version at a place of its own: where it is, and what that version has told of it."""
 
+    name: str
     url: str
     root: Path
     expected: dict[int, dict[str, list[tuple[Any, ...]]]]
@@ -42,7 +43,7 @@ def unpack(name: str, root: Path) -> OldLake:
         int(snapshot): {relation: [tuple(row) for row in rows] for relation, rows in relations.items()}
         for snapshot, relations in told["expected"].items()
     }
-    return OldLake(url=f"platform+local://{root}/lake", root=root, expected=expected, state=told["state"])
+    return OldLake(name=name, url=f"platform+local://{root}/lake", root=root, expected=expected, state=told["state"])
 
 
 def move(root: Path, before: str) -> None:
@@ -76,7 +77,7 @@ def restore(old: OldLake, database: Database) -> OldLake:
             after.execute(sa.text(text))
     source.dispose()
     target.dispose()
-    return OldLake(url=url, root=old.root, expected=old.expected, state=old.state)
+    return OldLake(name=old.name, url=url, root=old.root, expected=old.expected, state=old.state)
 
 
 def _typed(known: sa.MetaData, name: str, look: Any) -> sa.Table:

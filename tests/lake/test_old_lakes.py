@@ -11,14 +11,16 @@ from decimal import Decimal
 
 import pytest
 
-from platform_plugin.errors import InvalidValue
+from platform_plugin.errors import CatalogueError, InvalidValue
 from platform_plugin.maintenance.service import Maintainer
 from platform_plugin.platform import Platform
 from tests.lake.agreement import rows_of, theirs
+from tests.lake.crashing import Victims
 from tests.lake.old.make_lake import DRAWN, Maker, plain
 from tests.lake.old_lakes import NAMES, dump, restore, unpack
 
 TABLES = {"users", "payments", "clicks", "clicks_all", "logs", "visits", "mirror"}
+DRAWN_BY_CHANCE = "2026-11-18-1805-1e5309d"
 # What only Spark answers: deferred views, tables by a condition, and samples of views and by texts.
 ON_SPARK = {"levels", "rich", "clicks_by_page", "some_totals"}
 
@@ -72,26 +74,35 @@ def read_at(platform, relations, version):
     }
 
 
+def check_sample(name, rows, whole):
+    """A sample has as many rows of its population as it may."""
+    of, size = DRAWN[name]
+    population = set(whole[of])
+    if name == "newest_clicks":
+        population = set(sorted(population)[-20:])
+    width = len(next(iter(population), ()))
+    assert {row[:width] for row in rows} <= population, name
+    # Rows of no weight are never drawn, and each stratum has a share.
+    assert len(rows) == min(size, len(population)) or (name in ("clicks_by_page", "dear_clicks") and len(rows) <= size), name
+
+
 def check_views(old, versions):
     before = dump(old.url)
     with Platform.open(old.url) as platform:
-        ever = {"ever clicks": [plain(row) for row in Maker.resume(old.root, platform, old.state).rows["clicks"]]}
+        maker = Maker.resume(old.root, platform, old.state)
         for version in versions:
-            relations = old.expected[version]
             views = {
                 name: [plain(Decimal(repr(v)) if isinstance(v, float) else v for v in row) for row in rows]
-                for name, rows in relations.items()
+                for name, rows in old.expected[version].items()
             }
-            samples = set(old.state["made"]) & set(DRAWN)
+            samples = set(old.state["made"]) & set(DRAWN) if old.name != DRAWN_BY_CHANCE else set()
             found = read_at(platform, [*views, *samples], version)
             assert {name: found[name] for name in views} == views, version
+            # Round by round nine rows; the snapshots were told at the ends of rounds.
+            ever = sum(n for _, n, _ in views["totals"])
+            clicks = [plain(row) for row in maker.rows["clicks"]][: int(ever)]
             for sample in samples:
-                of, size = DRAWN[sample]
-                population = {**ever, **views}[of]
-                width = len(population[0]) if population else 0
-                assert len(found[sample]) <= size
-                assert len(found[sample]) == min(size, len(population)) or sample in ("newest_clicks", "clicks_by_page", "dear_clicks")
-                assert {row[:width] for row in found[sample]} <= {tuple(row) for row in population}, (sample, version)
+                check_sample(sample, found[sample], {**views, "ever clicks": clicks})
     assert dump(old.url) == before, "reading writes nothing"
 
 
@@ -108,14 +119,66 @@ def test_its_views_and_samples_are_read_as_they_are_at_every_snapshot(old):
     check_views(old, old.expected)
 
 
+def kill_migrations(old, victims, *, step):
+    """Let the first writer be killed at points; each time all of the migration is done, or nothing."""
+    before = dump(old.url)
+    points, kills = None, 0
+    states = []
+    for point in range(1, 10**6, step):
+        told = victims.attempt(old.url, "migrate", kill_at=point)
+        kills += told["killed"]
+        states.append(dump(old.url))
+        if not told["killed"] or states[-1] != before:
+            points = point
+            break
+    assert kills > 3
+    # What has begun to differ is whole: it is what a migration that nobody kills leaves, and a second one changes nothing.
+    victims.attempt(old.url, "migrate")
+    assert states[-1] == dump(old.url) != before
+    assert all(state == before for state in states[:-1])
+    with Platform.open(old.url) as platform:
+        for relation, rows in old.expected[max(old.expected)].items():
+            if relation in TABLES:
+                assert sorted(plain(row) for row in rows_of(platform.lake.read(relation))) == rows, relation
+        check(platform, Maker.resume(old.root, platform, old.state), without=ON_SPARK)
+    return points
+
+
+@pytest.fixture(scope="module")
+def victims():
+    served = Victims()
+    yield served
+    served.stop()
+
+
+@pytest.mark.parametrize("name", NAMES[-1:], indirect=True)
+def test_a_first_writer_that_is_killed_has_migrated_all_or_nothing(old, victims):
+    kill_migrations(old, victims, step=19)
+
+
+@pytest.mark.slow
+def test_a_first_writer_may_be_killed_at_every_point(old, victims):
+    print(f"all or nothing at {kill_migrations(old, victims, step=1)} points")
+
+
 class Heard:
     """What maintenance says."""
 
+    def __init__(self):
+        self.failures = {}
+
     def maintained(self, done):
-        assert not done.failed, done.failed
+        self.failures |= done.failed
 
     def failed(self, error, pause_seconds):
         raise error
+
+
+def maintain_all(platform):
+    """One run for everything; the relations that failed."""
+    heard = Heard()
+    Maintainer(platform.work).run(heard, once=True)
+    return heard.failures
 
 
 def read(platform, relation):
@@ -134,11 +197,17 @@ def check(platform, maker, *, without=frozenset()):
     assert set(clicks[-30:]) <= set(held) <= set(clicks)
     whole = {**maker.tell(), "ever clicks": clicks}
     for sample in (maker.made & set(DRAWN)) - without:
-        of, size = DRAWN[sample]
-        drawn = read(platform, sample)
-        width = len(whole[of][0]) if whole[of] else 0
-        assert len(drawn) <= size
-        assert {row[:width] for row in drawn} <= set(whole[of]), sample
+        check_sample(sample, read(platform, sample), whole)
+
+
+def drop_outdated(platform, maker):
+    """The first samples were drawn in a way that can't be continued; everything else goes on beside them."""
+    for sample in ("some_clicks", "clicks_by_page", "some_logs"):
+        with pytest.raises(CatalogueError, match="can't be continued") as told:
+            read(platform, sample)
+        assert told.value.hint == "drop it and make it anew"
+        platform.execute(f"DROP SAMPLE {sample}")
+        maker.made.discard(sample)
 
 
 def go_on(old, duck, *, without=frozenset()):
@@ -149,7 +218,7 @@ def go_on(old, duck, *, without=frozenset()):
 
         def maintain():
             if not without:
-                Maintainer(platform.work).run(Heard(), once=True)
+                assert maintain_all(platform) == {}
 
         def clean():
             lake.expire(datetime.now(UTC))
@@ -159,6 +228,10 @@ def go_on(old, duck, *, without=frozenset()):
             check(platform, maker, without=without)
 
         maker.add_rows()
+        if old.name == DRAWN_BY_CHANCE:
+            if not without:
+                assert set(map(str, maintain_all(platform))) == {"main.some_clicks", "main.clicks_by_page", "main.some_logs"}
+            drop_outdated(platform, maker)
         check_now()
         kept = lake.snapshot()
         users = rows_of(lake.read("users"))

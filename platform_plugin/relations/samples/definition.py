@@ -46,8 +46,9 @@ class SampleDefinition:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SampleDefinition:
-        """The definition for stored options."""
-        return cls(**{**options, "strata": tuple(options.get("strata", ())), "parts": tuple(options.get("parts", ()))})
+        """The definition for stored options; earlier versions stored more of them."""
+        known = {name: value for name, value in options.items() if name in cls.__slots__}
+        return cls(**{**known, "strata": tuple(options.get("strata", ())), "parts": tuple(options.get("parts", ()))})
 
     def options(self) -> dict[str, Any]:
         """The options to store; what the definition does not set is left out."""

@@ -158,6 +158,10 @@ def read_tail(work: Workspace, sample: SampleRecord, stream: Table, snapshot: Sn
         ) from error
 
 
+class OutdatedSample(CatalogueError):
+    """A sample of the first version with samples, which drew rows by chance and not by keys."""
+
+
 def read_stored(lake: Lake, sample: SampleRecord, scan: TableScan) -> StoredSample:
     """The stored rows of a growing sample, in the order of the stream."""
     fields = sample.table.fields
@@ -166,7 +170,11 @@ def read_stored(lake: Lake, sample: SampleRecord, scan: TableScan) -> StoredSamp
         raw, _ = read_raw(lake, file, scan.snapshot, fields=fields, hidden=(ROW_ID,))
         own = find_column(raw, ROW_ID)
         if own is None:
-            raise CatalogueError(f'what is stored of sample "{sample.name}" lacks row ids', hint="make the sample anew")
+            raise OutdatedSample(
+                f'sample "{sample.name}" was made by a version whose samples can\'t be continued',
+                detail="what is stored of it lacks row ids",
+                hint="drop it and make it anew",
+            )
         rows.append(adapt_rows(raw, fields))
         ids.append(own.to_numpy())
     return StoredSample(rows=pa.concat_tables(rows), row_ids=np.concatenate(ids))

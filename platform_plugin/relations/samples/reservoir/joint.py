@@ -11,7 +11,7 @@ import pyarrow as pa
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of, stream_name
 from platform_plugin.relations.samples.reservoir.counting import complete_reservoirs, picking_frame
-from platform_plugin.relations.samples.reservoir.growing import grow_sample, part_of_gap, read_stored, stored_strata
+from platform_plugin.relations.samples.reservoir.growing import OutdatedSample, grow_sample, part_of_gap, read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.local import find_local
 from platform_plugin.relations.samples.reservoir.sliding import SampleWindow
 from platform_plugin.relations.samples.reservoir.version import write_version
@@ -76,7 +76,10 @@ def find_joint_samples(
             continue
         gap = each.gaps[0]
         if (stream_name(each.tail.stream), gap.first_row_id, gap.next_row_id) in ranges:
-            stored = read_stored(work.lake, each.sample, each.scan)
+            try:
+                stored = read_stored(work.lake, each.sample, each.scan)
+            except OutdatedSample:
+                continue  # its own run tells of it
             held = stored_strata(each.sample, stored, each.progress)
             joint = JointSample(behind=each, stored=stored, held=held, part=part_of_gap(each, work, gap, held))
             found.append((each, joint))

@@ -16,7 +16,7 @@ from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.relations.samples.record import all_samples, definitions, read_progress
 from platform_plugin.relations.samples.reservoir.condition import RowCondition
-from platform_plugin.relations.samples.reservoir.growing import read_stored, stored_strata
+from platform_plugin.relations.samples.reservoir.growing import OutdatedSample, read_stored, stored_strata
 from platform_plugin.relations.samples.reservoir.picker import Picker
 from platform_plugin.relations.samples.reservoir.picks import pool_picks, read_picks
 from platform_plugin.relations.samples.reservoir.release import find_release
@@ -109,7 +109,10 @@ def _look(lake: Lake, base: Snapshot, table: Table) -> KnownSamples:
             picker.window_rows = ring.row_count
             known.look_again()
         else:
-            _learn_all(lake, base, picker)
+            try:
+                _learn_all(lake, base, picker)
+            except OutdatedSample:
+                continue  # its runs and readers are told of it; rows can be appended all the same
         known.pickers.append(picker)
     return known
 
