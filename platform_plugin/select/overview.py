@@ -79,6 +79,11 @@ _WAITING = f"""
     )
     FROM ({_POSITIONS}) w LEFT JOIN platform_stream s ON s.relation_uuid = w.stream_uuid
 """
+# The same of rows that are in arrival logs; of each log it is known when its first rows came.
+_LOGGED = f"""
+    SELECT w.view_uuid, min(l.oldest_arrival)
+    FROM ({_POSITIONS}) w JOIN platform_arrival_log l ON l.relation_uuid = w.stream_uuid AND l.next_row_id > w.position GROUP BY w.view_uuid
+"""
 _PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
 # A sign of LIKE would be a parameter's to PostgreSQL's driver.
 _CONSUMERS = """
@@ -363,6 +368,9 @@ def _waiting(catalogue: Catalogue) -> dict[str, tuple[int, datetime | None]]:
         moment = _moment(since) if since is not None and rows > 0 else None
         known = [each for each in (oldest, moment) if each is not None]
         found[str(view)] = count + max(0, int(rows)), min(known, default=None)
+    for view, since in catalogue.rows(_LOGGED) if catalogue.has("platform_arrival_log") else []:
+        rows, oldest = found[str(view)]
+        found[str(view)] = rows, min(each for each in (oldest, _moment(since)) if each is not None)
     return found
 
 

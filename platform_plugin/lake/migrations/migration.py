@@ -37,6 +37,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(number=1, subject="indexes by which expiry finds ended files", run="lake.migrations.expiry_indexes:add_indexes"),
     Migration(number=2, subject="cursors and nodes in place of eight tables", run="lake.migrations.cursors:move_cursors_and_nodes"),
     Migration(number=3, subject="tables of picks for all samples", run="lake.migrations.picks:add_pick_tables"),
+    Migration(number=4, subject="logs of arrivals", run="lake.migrations.arrival_logs:add_arrival_logs"),
 )
 NEWEST = MIGRATIONS[-1].number
 """The version of lakes that this version of the package creates, and the newest one that it reads."""

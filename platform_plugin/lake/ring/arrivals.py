@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.commit.data_operations import has_table
+from platform_plugin.lake.ring.arrival_log import read_logged, read_oldest_logged
 from platform_plugin.lake.ring.segments import LEFT_FILE, SEGMENT, STREAM
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def read_ends(connection: Connection) -> dict[str, int]:
 
 
 def read_all_arrivals(connection: Connection) -> Sequence[c.AnyRow]:
-    """Stream, first row id, end and arrival of every segment, ordered by end; the catalogue must have the table of segments."""
+    """Stream, first row id, end and arrival of every segment that is in no arrival log, ordered by end.
+
+    The catalogue must have the table of segments.
+    """
     s = SEGMENT.c
     return connection.execute(sa.select(s.relation_uuid, s.first_row_id, s.next_row_id, s.arrived_at).order_by(s.next_row_id)).all()
 
@@ -61,6 +65,9 @@ def read_arrived_beyond(connection: Connection, stream: UUID, row_id: int) -> da
     """The arrival time of the oldest row of a stream at or after a row id, or None."""
     if not has_segments(connection):
         return None
+    logged = read_logged(connection, stream, beyond=row_id)
+    if logged:
+        return min(each.arrived_at for each in logged)
     s = SEGMENT.c
     return connection.execute(sa.select(sa.func.min(s.arrived_at)).where(s.relation_uuid == str(stream), s.next_row_id > row_id)).scalar()
 
@@ -70,7 +77,7 @@ def read_arrival_span(connection: Connection, stream: UUID) -> tuple[datetime | 
     s = SEGMENT.c
     query = sa.select(sa.func.min(s.arrived_at), sa.func.max(s.arrived_at)).where(s.relation_uuid == str(stream))
     oldest, newest = connection.execute(query).one()
-    return oldest, newest
+    return read_oldest_logged(connection, stream) or oldest, newest
 
 
 def read_recent(connection: Connection, stream: UUID, since: datetime) -> RecentArrivals:
@@ -79,7 +86,8 @@ def read_recent(connection: Connection, stream: UUID, since: datetime) -> Recent
     rows = sa.func.coalesce(sa.func.sum(s.next_row_id - s.first_row_id), 0)
     query = sa.select(sa.func.count(), rows, sa.func.count(sa.distinct(s.writer)))
     segments, came, writers = connection.execute(query.where(s.relation_uuid == str(stream), s.arrived_at > since)).one()
-    return RecentArrivals(segments=segments, rows=int(came), writers=writers)
+    logged = [each.next_row_id - each.first_row_id for each in read_logged(connection, stream, since=since) if each.arrived_at > since]
+    return RecentArrivals(segments=segments + len(logged), rows=int(came) + sum(logged), writers=writers)
 
 
 def read_evicted_bytes(connection: Connection, stream: UUID) -> int:

@@ -28,7 +28,9 @@ from platform_plugin.lake.ring.segments import (
     Segment,
     plan_eviction,
     read_ring,
+    read_segment_rows,
     read_segments,
+    unlog_segments,
     write_ring,
 )
 from platform_plugin.lake.upkeep.holders import has_holder_ended, this_holder
@@ -180,7 +182,11 @@ def _due(w: Writer, uuid: UUID, ring: Ring, limits: RetentionLimits) -> list[Seg
         return []
     limit = _READ_AT_ONCE
     while True:
-        segments = read_segments(w.connection, uuid, limit=limit)
+        segments = read_segment_rows(w.connection, uuid, limit=limit)
+        if segments and segments[0].first_row_id > ring.first_row_id:
+            # The stream had no limits until now. Where rows are missing for another reason, this changes nothing.
+            unlog_segments(w.connection, uuid)
+            segments = read_segment_rows(w.connection, uuid, limit=limit)
         leaving = plan_eviction(segments, ring, limits, w.time)
         if len(leaving) < len(segments) or len(segments) < limit:
             return leaving

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
+from platform_plugin.lake.ring.arrival_log import ARRIVAL_LOG, read_logged, take_logged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +59,7 @@ LEFT_FILE = sa.Table(
     sa.Column("left_at", c.UtcTimestamp, nullable=False),
     sa.Index("platform_left_file_by_stream", "relation_uuid"),
 )
-RING_TABLES = (STREAM, SEGMENT, LEFT_FILE, *CURSOR_TABLES)
+RING_TABLES = (STREAM, SEGMENT, LEFT_FILE, ARRIVAL_LOG, *CURSOR_TABLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,14 @@ class Segment:
     def row_count(self) -> int:
         """The number of rows in the segment."""
         return self.next_row_id - self.first_row_id
+
+
+class SegmentArrival(NamedTuple):
+    """The row ids of a segment, up to but not including `until`, and when they came."""
+
+    first: int
+    until: int
+    arrived_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,15 +204,32 @@ def refuse_overrun(connection: Connection, table: Table, snapshot: Snapshot) -> 
 
 
 def read_segments(connection: Connection, uuid: UUID, *, limit: int | None = None, newest_first: bool = False) -> list[Segment]:
-    """The segments that a stream holds now, oldest first unless `newest_first`."""
+    """The segments that a stream holds now, oldest first unless `newest_first`; those in arrival logs have no writer."""
+    rows = read_segment_rows(connection, uuid, limit=limit, newest_first=newest_first)
+    if newest_first and limit is not None and len(rows) == limit:
+        return rows
+    logged = [Segment(**each._asdict()) for each in read_logged(connection, uuid)]
+    return [*rows, *reversed(logged)][:limit] if newest_first else [*logged, *rows][:limit]
+
+
+def read_segment_rows(connection: Connection, uuid: UUID, *, limit: int | None = None, newest_first: bool = False) -> list[Segment]:
+    """The same without those in arrival logs."""
     s = SEGMENT.c
     query = sa.select(s.first_row_id, s.next_row_id, s.size_bytes, s.arrived_at, s.snapshot_id, s.writer)
     query = query.where(s.relation_uuid == str(uuid)).order_by(s.first_row_id.desc() if newest_first else s.first_row_id).limit(limit)
     return [Segment(**row._mapping) for row in connection.execute(query)]  # noqa: SLF001  its public name
 
 
-def read_arrivals(connection: Connection, uuid: UUID) -> Sequence[c.AnyRow]:
-    """The first row id, the end and the arrival time of every segment in the catalogue of a relation, in order."""
+def unlog_segments(connection: Connection, uuid: UUID) -> None:
+    """Give each logged segment of a stream a row of its own again, for a stream that has been given limits and evicts them now."""
+    rows = [{"relation_uuid": str(uuid), **each._asdict()} for each in take_logged(connection, uuid)]
+    if rows:
+        connection.execute(sa.insert(SEGMENT), rows)
+
+
+def read_arrivals(connection: Connection, uuid: UUID) -> Sequence[SegmentArrival]:
+    """Every segment in the catalogue of a relation, in order."""
     s = SEGMENT.c
     query = sa.select(s.first_row_id, s.next_row_id, s.arrived_at).where(s.relation_uuid == str(uuid)).order_by(s.first_row_id)
-    return connection.execute(query).all()
+    logged = [SegmentArrival(each.first_row_id, each.next_row_id, each.arrived_at) for each in read_logged(connection, uuid)]
+    return [*logged, *(SegmentArrival(*row) for row in connection.execute(query))]

@@ -24,6 +24,7 @@ FOLDS: tuple[str, ...] = (
     "lake.commit.dependents:fold_dependents",
     "lake.commit.passes:fold_passes",
     "lake.ring.folding:fold_rings",
+    "lake.ring.folding:fold_segments",
     "lake.cursors.move:fold_cursors",
     "lake.cursors.move:fold_lost_cursors",
     "state.node:fold_nodes",

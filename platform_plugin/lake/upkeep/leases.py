@@ -52,8 +52,9 @@ class Lease:
         with self.lake.writing(shared=True) as connection:
             if read_snapshot(connection, id=self.snapshot.id) is None:
                 raise _gone(self.snapshot.id)
-            now = datetime.now(UTC)
-            self.expires_at = now + duration
+            newest = read_snapshot(connection)
+            # By a clock that is behind it would end at once for everybody else.
+            self.expires_at = max(datetime.now(UTC), self.acquired_at, *(() if newest is None else (newest.time,))) + duration
             renewed = connection.execute(sa.update(lease).where(lease.c.lease_id == self.id).values(expires_at=self.expires_at)).rowcount
             if not renewed:
                 # As old as it was: files that were replaced since are what its reader may still be reading.

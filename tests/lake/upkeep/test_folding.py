@@ -14,6 +14,7 @@ from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.commit.passes import read_pass
 from platform_plugin.lake.cursors.cursor import read_cursors_at
 from platform_plugin.lake.lake import Lake
+from platform_plugin.lake.ring.folding import LOGGED_AT_ONCE
 from platform_plugin.lake.ring.segments import read_arrivals
 from platform_plugin.lake.upkeep import folding
 from platform_plugin.platform import Platform
@@ -23,7 +24,8 @@ from platform_plugin.relations.samples.reservoir.picks import read_picks
 from platform_plugin.relations.views.record import read_records
 from platform_plugin.state.node import read_parts
 from tests.lake.agreement import rows_of
-from tests.lake.old_lakes import NAMES, restore, unpack
+from tests.lake.crashing import Victims
+from tests.lake.old_lakes import NAMES, dump, restore, unpack
 
 # The columns by which a row is that of a relation.
 OWNERS = ("relation_uuid", "view_uuid", "sample_uuid", "stream_uuid", "table_uuid", "user_uuid", "node_uuid")
@@ -142,6 +144,61 @@ def test_a_dry_run_folds_nothing(old):
         assert would.rows > 0
         assert counts(lake) == before
         assert lake.expire(datetime.now(UTC)) == would
+
+
+@pytest.fixture
+def long_lived(lake_url):
+    """A lake with a stream that keeps all, long enough for arrival logs."""
+    with Platform.create(lake_url) as platform:
+        platform.execute("CREATE STREAM every (i INT)")
+        table = platform.lake.table("every")
+        file = pa.table({"i": pa.array([1], pa.int32())})
+        for _ in range(2 * LOGGED_AT_ONCE + 5):
+            with platform.lake.commit("append") as commit:
+                commit.append(table, [platform.lake.write(table, file)])
+        platform.lake.merge("every")
+    return lake_url
+
+
+def kill_expiries(url):
+    """Let expiries be killed at one point after another, until one has changed something; what it left is whole."""
+    with Lake.open(url) as lake:
+        with lake.writing():
+            pass
+        newest = [lake.snapshot().id]
+        before = told(lake, newest)
+    whole = dump(url)
+    victims = Victims()
+    for point in range(1, 10**6):
+        killed = victims.attempt(url, "expire", kill_at=point)["killed"]
+        if dump(url) != whole or not killed:
+            break
+    victims.stop()
+    assert point > 50
+    with Lake.open(url) as lake:
+        # Nothing is left to do, and nothing is lost.
+        assert lake.expire(datetime.now(UTC)).rows == 0
+        with lake.writing() as connection:
+            assert folding.fold_rows(connection) == 0
+        assert told(lake, newest) == before
+        for (table, column), found in owners(lake).items():
+            assert found <= living(lake) | {None}, (table, column)
+    print(f"all or nothing at {point} points")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_an_expiry_that_is_killed_has_folded_all_or_nothing(old):
+    kill_expiries(old.url)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_an_expiry_that_is_killed_has_put_all_segments_in_logs_or_none(long_lived):
+    kill_expiries(long_lived)
+    with Lake.open(long_lived) as lake:
+        assert counts(lake)["platform_arrival_log"] == 2
+        assert counts(lake)["platform_segment"] == 5
 
 
 def test_each_fold_is_there():
