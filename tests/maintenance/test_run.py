@@ -6,6 +6,7 @@ import pytest
 
 from platform_plugin.errors import QueryFailed
 from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.lake import Lake
 from platform_plugin.maintenance.run import MaintenanceOutcome, find_due, merge_outcomes, run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.follow.maintained import Selection
@@ -97,3 +98,32 @@ def test_outcomes_add_up(platform):
     both = merge_outcomes([first, second])
     assert both.views == (*first.views, "main.other")
     assert (both.results, both.rows, both.jobs) == (("main.sums",), 3, 1)
+
+
+def test_of_two_runs_at_once_each_row_is_consumed_once(platform, tmp_path, monkeypatch):
+    """The second one commits between the steps of the first and its commit; the same for a drop."""
+    platform.execute("CREATE VIEW going AS SELECT max(score) AS most FROM posts")
+    put(platform, (1, 1), (2, 2))
+    plain, between = Lake.commit, []
+
+    def commit(lake, *args, **options):
+        if between:
+            between.pop()()
+        return plain(lake, *args, **options)
+
+    monkeypatch.setattr(Lake, "commit", commit)
+    with Platform.open(tmp_path / "lake") as other:
+        expected = {1: 1, 2: 2}
+        for number in range(3, 9):
+            put(platform, (number % 2, number))
+            expected[number % 2] = expected.get(number % 2, 0) + number
+            between[:] = [lambda: run_maintenance(other.work)]
+            assert run_maintenance(platform.work).failed == {}
+            assert not between
+            assert rows(platform, "SELECT * FROM sums") == rows(other, "SELECT * FROM sums") == sorted(expected.items())
+            assert rows(platform, "SELECT * FROM counted") == [(number,)]
+            assert platform.sample("few").cardinality == number
+        put(platform, (1, 100))
+        between[:] = [lambda: other.execute("DROP VIEW going")]
+        assert run_maintenance(platform.work).failed == {}
+        assert rows(platform, "SELECT * FROM counted") == [(9,)]
