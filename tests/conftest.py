@@ -99,6 +99,21 @@ def postgres_database(request: pytest.FixtureRequest, postgres_server: PostgresS
 
 
 @pytest.fixture
+def postgres_urls(postgres_server: PostgresServer) -> Iterator[Callable[[Path], str]]:
+    """`postgres_urls(folder)`: the URL of one more lake that does not exist yet, with its files in a folder."""
+    made: list[str] = []
+
+    def url(folder: Path) -> str:
+        made.append(f"one_of_many_{folder.name}")
+        postgres_server.execute(f'CREATE DATABASE "{made[-1]}"')
+        return postgres_server.database(made[-1]).lake_url(folder / "data")
+
+    yield url
+    for name in made:
+        postgres_server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
 def private_postgres() -> Iterator[PostgresServer]:
     """A server of this test's own, to be stopped, killed and started at will."""
     if find_binaries() is None:

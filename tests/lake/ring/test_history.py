@@ -565,20 +565,15 @@ def test_long_random_histories_read_as_the_model_says(duck_process):
 
 
 @pytest.fixture
-def postgres_machine(postgres_server):
+def postgres_machine(postgres_urls):
     """Each history has a database of its own."""
-    made: list[str] = []
 
     class OnPostgres(CheckedAtTheEnd):
         def fresh_url(self) -> str:
             self.folder = Path(tempfile.mkdtemp())
-            made.append(f"history_{self.folder.name}")
-            postgres_server.execute(f'CREATE DATABASE "{made[-1]}"')
-            return postgres_server.database(made[-1]).lake_url(self.folder / "data")
+            return postgres_urls(self.folder)
 
-    yield OnPostgres
-    for name in made:
-        postgres_server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+    return OnPostgres
 
 
 @pytest.mark.postgres
