@@ -67,11 +67,11 @@ def test_one_relation_that_fails_costs_halves_and_holds_nobody_up(platform, monk
     sizes = []
     local = view_step.take_locally
 
-    def failing(work, snapshot, stream, views):
+    def failing(work, snapshot, shared, stream, views):
         sizes.append(len(views))
         if any(view.name == "main.sums" for view in views):
             raise QueryFailed("division by zero")
-        return local(work, snapshot, stream, views)
+        return local(work, snapshot, shared, stream, views)
 
     monkeypatch.setattr(view_step, "take_locally", failing)
     monkeypatch.setattr(view_step, "place_failure", lambda *given: given[-1])

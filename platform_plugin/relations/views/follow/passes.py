@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.sharing import SharedPart
     from platform_plugin.relations.follow.maintained import JointScan
     from platform_plugin.relations.follow.ranges import Range
+    from platform_plugin.relations.follow.shared_rows import SharedFrame
 
 _PASSES: Cache[tuple[object, ...], SharedPass] = Cache("shared passes", weigh=lambda shared: 60_000 * len(shared.queries))
 
@@ -56,11 +57,12 @@ def range_queries(
     views: Sequence[ViewTask],
     cached: list[DataFrame],
     *,
+    wide: SharedFrame | None = None,
     guests: Sequence[JointScan] = (),
 ) -> list[Answer]:
     """The queries over the range of a stream that all these views consume; frames to release after the run are added to `cached`.
 
-    `guests` read the same rows in the same scan.
+    `guests` read the same rows in the same scan, and `wide` has the rows of all ranges of the stream that Spark reads.
     """
     from platform_plugin.engine.spark.frames.scan import query_relations
 
@@ -90,6 +92,8 @@ def range_queries(
     used = {column.name for query in shared.queries for column in columns_in(query.query)}
     rows = None if guests else send_rows(work, tail, used, hidden=hidden)
     is_small = rows is not None and _look_up_little(work, snapshot, views)
+    if rows is None and wide is not None:
+        rows = wide.rows_of(tail, cached)
     if rows is None and len(shared.queries) + len(guests) > 1:
         # Decoded once and kept until the run has ended.
         rows = rows_of(work.session, work.lake, tail, hidden=hidden).persist()

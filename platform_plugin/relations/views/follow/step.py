@@ -11,18 +11,19 @@ from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.cursors.move import EndCursors, MoveCursors
 from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
 from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, RangeKey, StepFigures
+from platform_plugin.relations.follow.shared_rows import SharedFrame, SharedRows
 from platform_plugin.relations.views.follow.advance import plan_moves
 from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
 from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
-from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
+from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
 from platform_plugin.relations.views.follow.take import foresee_engine, take_locally
 from platform_plugin.relations.views.gates import find_gated_results
 from platform_plugin.relations.views.read.view import split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.follow.maintained import JointScan, Maintained, RunControl, Selection, Step
+    from platform_plugin.relations.follow.ranges import Range
 
     Written = list[tuple[StateTarget, list[DataFile]]]
 
@@ -99,21 +101,25 @@ class ViewMaintenance(Maintenance[PendingView]):
         for view in pending:
             for stream, tail in view.ranges.items():
                 by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
+        rows = {stream: SharedRows(work.lake, ranges) for stream, ranges in _by_stream(by_range).items()}
         reasons: dict[str, str] = {}
         answers: list[Answer] = []
         cached: list[DataFrame] = []
         written: Written = []
         metrics: JobMetrics | None = None
         try:
+            left_to_spark: dict[RangeKey, tuple[list[PendingView], list[JointScan]]] = {}
             for key, views in by_range.items():
                 looking = [scan for scan in joint if scan.key == key and scan.looks_at_rows]
                 # Who has to look at the rows with Spark anyway lets the views look too.
-                rest, made = ([(view, _JOINT) for view in views], []) if looking else take_locally(work, snapshot, key[0], views)
+                rest, made = (
+                    ([(view, _JOINT) for view in views], []) if looking else take_locally(work, snapshot, rows[key[0]], key[0], views)
+                )
                 written += made
                 reasons |= {view.name: refusal.why for view, refusal in rest}
                 if rest:
-                    tasks = [view.task(work, snapshot) for view, _ in rest]
-                    answers += range_queries(work, snapshot, key[0], tasks, cached, guests=looking)
+                    left_to_spark[key] = [view for view, _ in rest], looking
+            answers += _ask_spark(work, snapshot, left_to_spark, cached)
             left, made = compact_locally(work, find_additions(work, snapshot, pending))
             written += made
             answers += [compaction(work, additions) for additions in left]
@@ -137,6 +143,29 @@ class ViewMaintenance(Maintenance[PendingView]):
             on_spark={name: reasons[view.name] for view in pending if view.name in reasons for name in (view.name, *view.twins)},
         )
         return [ViewStep(views=pending, written=written, figures=figures)], {}
+
+
+def _by_stream(by_range: Mapping[RangeKey, Sequence[PendingView]]) -> dict[str, list[Range]]:
+    """The ranges that views consume of each stream."""
+    found: dict[str, list[Range]] = {}
+    for (stream, _, _), views in by_range.items():
+        found.setdefault(stream, []).append(views[0].ranges[stream])
+    return found
+
+
+def _ask_spark(
+    work: Workspace, snapshot: Snapshot, left: Mapping[RangeKey, tuple[list[PendingView], list[JointScan]]], cached: list[DataFrame]
+) -> list[Answer]:
+    """The queries over ranges that Spark groups; those that end alike are decoded once."""
+    answers: list[Answer] = []
+    for stream, ranges in _by_stream({key: views for key, (views, _) in left.items()}).items():
+        of_stream = [(views, guests) for (name, _, _), (views, guests) in left.items() if name == stream]
+        hidden = {column for views, _ in of_stream for view in views for column in hidden_columns(view.plan, stream)}
+        wide = SharedFrame(work, ranges, hidden)
+        for views, guests in of_stream:
+            tasks = [view.task(work, snapshot) for view in views]
+            answers += range_queries(work, snapshot, stream, tasks, cached, wide=wide, guests=guests)
+    return answers
 
 
 VIEWS = ViewMaintenance()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
+    from platform_plugin.relations.follow.shared_rows import SharedRows
     from platform_plugin.relations.views.follow.pending import PendingView
 
     Written = list[tuple[StateTarget, list[DataFile]]]
@@ -46,10 +47,10 @@ class _Offer(NamedTuple):
 
 
 def take_locally(
-    work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]
+    work: Workspace, snapshot: Snapshot, rows: SharedRows, stream: str, views: Sequence[PendingView]
 ) -> tuple[list[tuple[PendingView, Refusal]], Written]:
     """The files that a range adds to views for which an engine bids, and the views that are left to Spark SQL."""
-    relations = _RangeTasks(work, snapshot, stream, views)
+    relations = _RangeTasks(work, snapshot, rows, stream, views)
     engine = None
     offers: list[_Offer] = []
     rest: list[tuple[PendingView, Refusal]] = []
@@ -97,8 +98,8 @@ def _task_key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingVie
 class _RangeTasks:
     """A range of a stream that some views consume, and the results of static parts that they look up."""
 
-    def __init__(self, work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[PendingView]) -> None:
-        self._work, self._snapshot, self._stream = work, snapshot, stream
+    def __init__(self, work: Workspace, snapshot: Snapshot, rows: SharedRows, stream: str, views: Sequence[PendingView]) -> None:
+        self._work, self._snapshot, self._stream, self._rows = work, snapshot, stream, rows
         self._range = views[0].ranges[stream]
         self._statics: dict[str, TaskInput] = {}
 
@@ -116,7 +117,7 @@ class _RangeTasks:
     def inputs_of(self, views: Sequence[PendingView]) -> dict[str, TaskInput]:
         """The relations that the tasks of these views read."""
         hidden: frozenset[str] = frozenset().union(*(hidden_columns(view.plan, self._stream) for view in views))
-        found = {self._stream: range_input(self._work.lake, self._range, "range", hidden=hidden)}
+        found = {self._stream: self._rows.input(self._range, "range", hidden=hidden)}
         for view in views:
             for part in self._parts(view):
                 found |= {_result_name(view.tables[static]): self._static(view.tables[static]) for static in part.statics}
