@@ -33,16 +33,13 @@ from platform_plugin.lake.catalogue.tables import (
     read_tables,
     read_views,
 )
-from platform_plugin.lake.commit.before_images import name_before_images
-from platform_plugin.lake.commit.commit import Commit
 from platform_plugin.lake.commit.gates import Gates
-from platform_plugin.lake.files import file_division, files
+from platform_plugin.lake.files import files
 from platform_plugin.lake.files.sources import Sources
 from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.migrations.version import check_version, migrate_tables
-from platform_plugin.lake.read import before_images, changes, check, net_changes, read, scan
-from platform_plugin.lake.ring import retention as ring
-from platform_plugin.lake.upkeep import expire, image_check, leases, merge, vacuum
+from platform_plugin.lake.read import read, scan
+from platform_plugin.lake.upkeep import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,8 +54,11 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.predicates.conditions import Condition
     from platform_plugin.lake.commit.before_images import BeforeImages
+    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.read import changes, check, net_changes
     from platform_plugin.lake.read.scan import TableScan
+    from platform_plugin.lake.upkeep import expire, merge, vacuum
 
 # By handle, since a folder may become another lake.
 _RELATIONS: Cache[tuple[int, int, Name], Table | View] = Cache(
@@ -236,6 +236,8 @@ class Lake:
         self, message: str, *, base: Snapshot | None = None, author: str | None = None, notes: Mapping[str, Any] | None = None
     ) -> Commit:
         """Open a commit; `base` is the snapshot that its changes were computed from, by default the newest."""
+        from platform_plugin.lake.commit.commit import Commit
+
         return Commit(self, message, base=base or self.snapshot(), author=author, notes=notes)
 
     # Relations
@@ -300,12 +302,16 @@ class Lake:
 
     def write_files(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None) -> list[DataFile]:
         """Write rows as files of about the table's target size, or as one where it has none."""
+        from platform_plugin.lake.files import file_division
+
         return file_division.write_data_files(self.storage, table, rows, row_ids=row_ids)
 
     def write_before_images(
         self, scan: TableScan, positions: Mapping[int, Sequence[int]], *, inlined: Sequence[int] = ()
     ) -> list[BeforeImages]:
         """Write the rows at positions of a scan's files, and inlined rows by row id, as the before-images of a commit that deletes them."""
+        from platform_plugin.lake.read import before_images
+
         return before_images.write_rows_at(self, scan, positions, inlined)
 
     def discard(self, written: Iterable[files.DataFile | files.DeleteFile | BeforeImages]) -> None:
@@ -317,6 +323,8 @@ class Lake:
 
     def _named(self, paths: Sequence[str]) -> set[str]:
         """Those of these files that the catalogue names: an interrupt may come when their commit is made already."""
+        from platform_plugin.lake.commit.before_images import name_before_images
+
         # The catalogue has them as seen from their table's folder, which is some part of the path.
         endings = {"/".join(path.split("/")[place:]): path for path in paths for place in range(path.count("/") + 1)}
         found: set[str] = set()
@@ -360,6 +368,8 @@ class Lake:
         self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None, where: Condition = ALWAYS
     ) -> changes.Changes:
         """The rows that were added to and deleted from a table between two snapshots, as files and positions: every step."""
+        from platform_plugin.lake.read import changes
+
         with self.reading() as connection:
             until = until or self._snapshot(connection, None, None)
             table = self.find_table(connection, Name.of(name), until)
@@ -369,6 +379,8 @@ class Lake:
         self, name: str | tuple[str, str] | Name, *, after: Snapshot, until: Snapshot | None = None, where: Condition = ALWAYS
     ) -> net_changes.NetChanges:
         """The rows of an older snapshot that a newer one does not have, and those that it has instead, as files and positions."""
+        from platform_plugin.lake.read import net_changes
+
         with self.reading() as connection:
             until = until or self._snapshot(connection, None, None)
             table = self.find_table(connection, Name.of(name), until)
@@ -382,25 +394,36 @@ class Lake:
 
     def retain(self) -> list[Table]:
         """Evict what the limits of streams no longer keep, also from streams without appends; an append does so by itself."""
-        return ring.retain_due(self)
+        from platform_plugin.lake.ring import retention
+
+        return retention.retain_due(self)
 
     def expire(self, older_than: datetime, *, dry_run: bool = False) -> expire.ExpireOutcome:
         """Forget snapshots older than a time, except the newest and leased ones; their files are scheduled for deletion.
 
         With `dry_run` nothing is forgotten, and the result says what would be.
         """
+        from platform_plugin.lake.upkeep import expire
+
         return expire.expire(self, older_than, dry_run=dry_run)
 
     def check(self) -> list[check.CatalogueFinding]:
         """What the catalogue says of files and can't be true, such as partition values that the statistics contradict."""
+        from platform_plugin.lake.read import check
+        from platform_plugin.lake.upkeep import image_check
+
         return [*check.check(self), *image_check.check_images(self)]
 
-    def vacuum(self, *, grace: timedelta = vacuum.GRACE, dry_run: bool = False) -> vacuum.VacuumOutcome:
-        """Delete scheduled files that no reader can need, and files that no commit named."""
-        return vacuum.vacuum(self, grace=grace, dry_run=dry_run)
+    def vacuum(self, *, grace: timedelta | None = None, dry_run: bool = False) -> vacuum.VacuumOutcome:
+        """Delete scheduled files that no reader can need, and files that no commit named, if they are older than a day or `grace`."""
+        from platform_plugin.lake.upkeep import vacuum
+
+        return vacuum.vacuum(self, grace=vacuum.GRACE if grace is None else grace, dry_run=dry_run)
 
     def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None) -> merge.MergeOutcome:
         """Rewrite a table's small files, deleted rows and inlined rows into few files of the target size; its rows stay the same."""
+        from platform_plugin.lake.upkeep import merge
+
         table = self.table(name)
         return merge.merge(self, table, target_bytes=target_bytes or table.file_options.target_bytes or files.TARGET_FILE_BYTES)
 

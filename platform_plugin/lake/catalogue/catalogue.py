@@ -100,12 +100,6 @@ def _lifetime() -> tuple[sa.Column[int], sa.Column[int]]:
     return _number("begin_snapshot"), _number("end_snapshot")
 
 
-def _ended(name: str) -> sa.Index:
-    """An index of the files that have ended, which are few where snapshots expire."""
-    has_ended = sa.text("end_snapshot IS NOT NULL")
-    return sa.Index(f"platform_{name}_by_end", "end_snapshot", sqlite_where=has_ended, postgresql_where=has_ended)
-
-
 # The indexes are ours: the specification names none, and other readers do not mind them.
 # Without them the file list of a table costs a scan of every file the lake ever had.
 
@@ -194,7 +188,6 @@ DATA_FILE = _table(
     _number("mapping_id"),
     _number("partial_max"),
     sa.Index("platform_data_file_by_table", "table_id", "end_snapshot", "begin_snapshot"),
-    _ended("data_file"),
 )
 DELETE_FILE = _table(
     "delete_file",
@@ -211,7 +204,6 @@ DELETE_FILE = _table(
     _text("encryption_key"),
     _number("partial_max"),
     sa.Index("platform_delete_file_by_table", "table_id", "data_file_id"),
-    _ended("delete_file"),
 )
 FILE_COLUMN_STATS = _table(
     "file_column_stats",

@@ -20,6 +20,7 @@ from platform_plugin.lake.catalogue.formats import NEWEST, READABLE, migrate, re
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.nearby import find_nearby_lake
 from platform_plugin.lake.files.storage import Storage, explain_storage_errors
+from platform_plugin.lake.migrations.expiry_indexes import add_indexes
 from platform_plugin.lake.migrations.version import KEY, migrate_tables, refuse_newer, write_version
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def create(location: Location) -> tuple[UUID, str]:
                     hint="use it as it is (Platform.open, or Platform.create with exist_ok=True), or choose another place",
                 )
             c.metadata.create_all(connection, checkfirst=False)
+            add_indexes(connection)
             identity = marks.claim_folder(Storage(location.data_path), location, marks.database_identity(connection))
             _write_first_snapshot(connection, location, identity)
     finally:
@@ -252,6 +254,7 @@ def _add_tables(location: Location) -> UUID:
                     table.create(connection, checkfirst=True)
                 for index in table.indexes:
                     index.create(connection, checkfirst=True)
+            add_indexes(connection)
             known = connection.execute(sa.select(c.PLATFORM_LAKE.c.value).where(c.PLATFORM_LAKE.c.key == "uuid")).scalar()
             if known is not None:
                 return UUID(known)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_plugin.lake.values.intervals import from_months
+from platform_plugin.lake.values.months import from_months
 
 _MONTHS = pa.lib.Type_INTERVAL_MONTHS
 # What the C data interface of Arrow needs for one array.

@@ -16,7 +16,7 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.errors import PlatformError, StorageError
-from platform_plugin.lake.values.intervals import from_months
+from platform_plugin.lake.values.months import from_months
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
