@@ -45,9 +45,9 @@ def run() -> None:
             with lake.commit("create") as commit:
                 commit.create_table("scores", arrangement_fields(FIELDS))
             store = arrangement(lake.table("scores"), ["id"])
-            _fill(report, lake, store)
+            filled = _fill(report, lake, store)
             _measure(report, lake, store, "full")
-            added = _add_and_compact(report, lake, store)
+            added = _add_and_compact(report, lake, store, filled)
             _measure(report, lake, store, f"{ADDITIONS} additions later")
             _compare(report, lake, store, added)
         _measure_peers(report, folder)
@@ -89,15 +89,18 @@ def _compact(lake: Lake, store: Store) -> list[int]:
     return written
 
 
-def _fill(report: Report, lake: Lake, store: Store) -> None:
+def _fill(report: Report, lake: Lake, store: Store) -> int:
+    """Add all groups; the rows that compaction has written for them."""
     ids = np.random.default_rng(0).permutation(GROUPS)
     start = clock()
     for part in np.array_split(ids, max(8, GROUPS // 2_000_000)):
         with lake.commit("fill") as commit:
             commit.append(store.table, [store.add(lake, rows(part))])
-    while _compact(lake, store):
-        pass
+    filled = 0
+    while wrote := sum(_compact(lake, store)):
+        filled += wrote
     report.add(what="filled and compacted", groups=GROUPS, value=clock() - start, unit="s", files=_files(lake, store))
+    return filled
 
 
 def _files(lake: Lake, store: Store) -> int:
@@ -129,28 +132,31 @@ def _measure(report: Report, lake: Lake, store: Store, when: str) -> None:
     report.add(what=f"touch {KEYS} keys, no copies", value=_turns(touched(cold)), **common)
 
 
-def _add_and_compact(report: Report, lake: Lake, store: Store) -> list[np.ndarray]:
+def _add_and_compact(report: Report, lake: Lake, store: Store, filled: int) -> list[np.ndarray]:
     """Add a thousand keys many times, doing what is due after each; the ids that were added."""
     ids = [some_keys(1_000 + turn) for turn in range(ADDITIONS)]
     adding, compacting, written, most = [], [], [], 0
-    for turn in ids:
+    for turn, own in enumerate(ids):
         start = clock()
         with lake.commit("add") as commit:
-            commit.append(store.table, [store.add(lake, rows(turn))])
+            commit.append(store.table, [store.add(lake, rows(own))])
         middle = clock()
         wrote = _compact(lake, store)
         adding.append((middle - start) * 1000)
         if wrote:
             compacting.append((clock() - middle) * 1000)
-            written += wrote
+            written += [(turn, count) for count in wrote]
         most = max(most, _files(lake, store))
     common = {"groups": GROUPS, "when": f"{ADDITIONS} additions", "files": most}
     report.add(what="add and commit", value=median(adding), unit="ms", **common)
     report.add(what="compaction, median", value=median(compacting), unit="ms", **common)
     report.add(what="compaction, longest", value=max(compacting), unit="ms", **common)
     report.add(what="compaction, an addition", value=sum(compacting) / ADDITIONS, unit="ms", **common)
-    report.add(what="rows written for each added", value=sum(written) / (KEYS * ADDITIONS), unit="times", **common)
-    report.add(what="largest share in one compaction", value=max(written) / GROUPS, unit="of the store", **common)
+    every = filled + sum(count for _, count in written), GROUPS + KEYS * ADDITIONS
+    report.add(what="rows that compaction wrote for each added, since the first", value=every[0] / every[1], unit="times", **common)
+    half = sum(count for turn, count in written if turn >= ADDITIONS // 2)
+    report.add(what="the same of the second half", value=half / (KEYS * (ADDITIONS - ADDITIONS // 2)), unit="times", **common)
+    report.add(what="largest share in one compaction", value=max(count for _, count in written) / GROUPS, unit="of the store", **common)
     return ids
 
 
