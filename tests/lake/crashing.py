@@ -116,6 +116,14 @@ def append_to_ring(lake: Lake, number: int) -> None:
         commit.append(table, [lake.write(table, batch(rows_of_round(number, 4)))])
 
 
+def compact_store(lake: Lake, number: int) -> None:
+    """What is due in the store `arranged`."""
+    from platform_plugin.state.arrangement import arrangement
+    from tests.state.stores import compact
+
+    compact(lake, arrangement(lake.table("arranged"), ["uid"]))
+
+
 def migrate(lake: Lake, number: int) -> None:
     """The first write to a lake of an earlier version, and nothing else."""
     with lake.writing():
@@ -212,7 +220,9 @@ def run(request: dict[str, Any], answer: int) -> None:
     else:
         with Lake.open(request["url"]) as lake:
             watch(points)
-            {**OPERATIONS, "ring": append_to_ring, "migrate": migrate}[request["operation"]](lake, request["number"])
+            {**OPERATIONS, "ring": append_to_ring, "migrate": migrate, "compact": compact_store}[request["operation"]](
+                lake, request["number"]
+            )
     os.write(answer, json.dumps({"points": points.count}).encode())
 
 

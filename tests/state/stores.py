@@ -18,6 +18,16 @@ FIELDS = (
 )
 
 
+def compact(lake, store):
+    """Do what is due in a store; whether something was."""
+    snapshot = lake.snapshot()
+    due = find_rewrites(lake, snapshot, [store])
+    for rewrite in due:
+        with lake.commit("compact", base=snapshot) as commit:
+            commit.replace(store.table, rewrite.replaces, rewrite.write(lake, rewrite.merge(lake)))
+    return bool(due)
+
+
 class Arranged:
     """An arrangement in a lake, and the Counter of rows that it should have."""
 
@@ -44,12 +54,7 @@ class Arranged:
 
     def compact(self):
         """Do what is due; whether something was."""
-        snapshot = self.lake.snapshot()
-        due = find_rewrites(self.lake, snapshot, [self.store])
-        for rewrite in due:
-            with self.lake.commit("compact", base=snapshot) as commit:
-                commit.replace(self.store.table, rewrite.replaces, rewrite.write(self.lake, rewrite.merge(self.lake)))
-        return bool(due)
+        return compact(self.lake, self.store)
 
     def files(self):
         return self.lake.scan(self.store.table, self.lake.snapshot()).files
