@@ -80,8 +80,9 @@ def explain_refresh(work: Workspace, explain: Explain, _arguments: Arguments) ->
 
 
 def _find_view(work: Workspace, statement: RefreshView, snapshot: Snapshot) -> View:
-    with place_errors(statement.name.span), work.lake.reading() as connection:
-        view = work.lake.find_relation(connection, lake_name(statement.name), snapshot)
+    name = lake_name(statement.name)
+    with place_errors(statement.name.span), name_missing_relations(work.lake, name, snapshot, "view"), work.lake.reading() as connection:
+        view = work.lake.find_relation(connection, name, snapshot)
         if not isinstance(view, View) or view.uuid not in read_records(connection, only=view.uuid):
             raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be refreshed")
     return view

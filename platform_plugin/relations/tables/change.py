@@ -17,6 +17,7 @@ from platform_plugin.lake.files.files import write_delete_file
 from platform_plugin.lake.read.before_images import ImageDates, has_before_images, read_at
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.read import read_positions
+from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind.names import new_name, place_errors
 from platform_plugin.relations.bind.rows import bind_rows
@@ -67,14 +68,14 @@ def run_delete(
             rows = sum(file.record_count - _deleted_count(file) for file in scan.files)
             with lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
                 commit.remove(table, [file.id for file in scan.files])
-            return statement_result(commit.made, f"{rows} rows deleted from {table.name}", rows=rows)
+            return statement_result(commit.made, f"{count_text(rows, 'row')} deleted from {table.name}", rows=rows)
         found = find_rows(work, statement, lease.snapshot, arguments, timeout=timeout, progress=progress)
         if not len(found.row_ids):
             return statement_result(lease.snapshot, f"no rows deleted from {table.name}", rows=0)
         deletion = write_deletes(work, scan, found, timeout=timeout)
         with discard_on_failure(work, deletion.files), lake.commit(f"delete from {table.name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, deletion)
-    return statement_result(commit.made, f"{len(found.row_ids)} rows deleted from {table.name}", rows=len(found.row_ids))
+    return statement_result(commit.made, f"{count_text(len(found.row_ids), 'row')} deleted from {table.name}", rows=len(found.row_ids))
 
 
 def run_update(
@@ -132,7 +133,7 @@ def run_update(
         with discard_on_failure(work, [*deletion.files, *files]), lake.commit(f"update {table.name}", base=lease.snapshot) as commit:
             commit_deletes(commit, scan, deletion)
             commit.append(table, files)
-    return statement_result(commit.made, f"{len(found.row_ids)} rows updated in {table.name}", rows=len(found.row_ids))
+    return statement_result(commit.made, f"{count_text(len(found.row_ids), 'row')} updated in {table.name}", rows=len(found.row_ids))
 
 
 @contextmanager
