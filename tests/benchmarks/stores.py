@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from platform_plugin.state.store import Store
 
 GROUPS = int(os.environ.get("BENCH_GROUPS", "10000000"))
-ADDITIONS = int(os.environ.get("BENCH_ADDITIONS", "4000"))
+DELTAS = int(os.environ.get("BENCH_DELTAS", "4000"))
 KEYS = 1_000
 TURNS = 20
 FIELDS = (Field(name="id", type=Primitive("int64")), Field(name="score", type=Primitive("int32")))
@@ -48,7 +48,7 @@ def run() -> None:
             filled = _fill(report, lake, store)
             _measure(report, lake, store, "full")
             added = _add_and_compact(report, lake, store, filled)
-            _measure(report, lake, store, f"{ADDITIONS} additions later")
+            _measure(report, lake, store, f"{DELTAS} deltas later")
             _compare(report, lake, store, added)
         _measure_peers(report, folder)
     finally:
@@ -134,7 +134,7 @@ def _measure(report: Report, lake: Lake, store: Store, when: str) -> None:
 
 def _add_and_compact(report: Report, lake: Lake, store: Store, filled: int) -> list[np.ndarray]:
     """Add a thousand keys many times, doing what is due after each; the ids that were added."""
-    ids = [some_keys(1_000 + turn) for turn in range(ADDITIONS)]
+    ids = [some_keys(1_000 + turn) for turn in range(DELTAS)]
     adding, compacting, written, most = [], [], [], 0
     for turn, own in enumerate(ids):
         start = clock()
@@ -147,15 +147,15 @@ def _add_and_compact(report: Report, lake: Lake, store: Store, filled: int) -> l
             compacting.append((clock() - middle) * 1000)
             written += [(turn, count) for count in wrote]
         most = max(most, _files(lake, store))
-    common = {"groups": GROUPS, "when": f"{ADDITIONS} additions", "files": most}
+    common = {"groups": GROUPS, "when": f"{DELTAS} deltas", "files": most}
     report.add(what="add and commit", value=median(adding), unit="ms", **common)
     report.add(what="compaction, median", value=median(compacting), unit="ms", **common)
     report.add(what="compaction, longest", value=max(compacting), unit="ms", **common)
-    report.add(what="compaction, an addition", value=sum(compacting) / ADDITIONS, unit="ms", **common)
-    every = filled + sum(count for _, count in written), GROUPS + KEYS * ADDITIONS
+    report.add(what="compaction, for each delta", value=sum(compacting) / DELTAS, unit="ms", **common)
+    every = filled + sum(count for _, count in written), GROUPS + KEYS * DELTAS
     report.add(what="rows that compaction wrote for each added, since the first", value=every[0] / every[1], unit="times", **common)
-    half = sum(count for turn, count in written if turn >= ADDITIONS // 2)
-    report.add(what="the same of the second half", value=half / (KEYS * (ADDITIONS - ADDITIONS // 2)), unit="times", **common)
+    half = sum(count for turn, count in written if turn >= DELTAS // 2)
+    report.add(what="the same of the second half", value=half / (KEYS * (DELTAS - DELTAS // 2)), unit="times", **common)
     report.add(what="largest share in one compaction", value=max(count for _, count in written) / GROUPS, unit="of the store", **common)
     return ids
 
