@@ -12,12 +12,13 @@ from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.migrations.migration import MIGRATIONS, NEWEST
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, RootTransaction
+    from sqlalchemy.engine import Connection, Engine, RootTransaction
 
 KEY = "version"
 _READ = f"SELECT value FROM {c.PLATFORM_LAKE.name} WHERE key = '{KEY}'"
 
-_known: WeakKeyDictionary[RootTransaction, int] = WeakKeyDictionary()
+# Of a database it is known once it is the newest: nobody takes its tables back to an older form, so that readers need not ask again.
+_known: WeakKeyDictionary[RootTransaction | Engine, int] = WeakKeyDictionary()
 
 
 def read_version(connection: Connection) -> int:
@@ -25,6 +26,9 @@ def read_version(connection: Connection) -> int:
 
     It is `NEWEST` in every transaction that writes, and may be older in one that only reads; it stays the same within each.
     """
+    reached = _known.get(connection.engine)
+    if reached is not None:
+        return reached
     transaction = connection.get_transaction()
     found = None if transaction is None else _known.get(transaction)
     if found is None:
@@ -32,6 +36,8 @@ def read_version(connection: Connection) -> int:
         transaction = connection.get_transaction()
         if transaction is not None:
             _known[transaction] = found
+        if found >= NEWEST:
+            _known[connection.engine] = found
     return found
 
 

@@ -87,6 +87,39 @@ def test_a_lake_of_before_is_read_as_it_is_and_migrated_by_the_first_write(lake,
         assert sorted(old.read("t").column("i").to_pylist()) == [1, 2, 3]
 
 
+def test_readers_ask_for_the_version_until_it_is_the_newest(lake, lake_url):
+    age(lake)
+    statements = []
+    with Lake.open(lake_url) as other:
+        sa.event.listen(other.engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+
+        def ask():
+            statements.clear()
+            with other.reading() as connection:
+                found = {version.read_version(connection) for _ in range(3)}
+            return found, sum("'version'" in text for text in statements)
+
+        assert ask() == ({0}, 1)
+        assert ask() == ({0}, 1), "another program may migrate it at any time"
+        append(lake, create(lake, "t", batch([1])), batch([2]))
+        assert ask() == ({NEWEST}, 1)
+        assert ask() == ({NEWEST}, 0)
+
+
+def test_a_migration_that_is_taken_back_is_not_believed(lake):
+    age(lake)
+
+    def migrate_and_fail():
+        with lake.writing() as connection:
+            assert version.read_version(connection) == NEWEST
+            raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"):
+        migrate_and_fail()
+    with lake.reading() as connection:
+        assert version.read_version(connection) == 0
+
+
 def test_a_first_write_that_fails_migrates_nothing(lake):
     create(lake, "t", pa.table({"i": [1, 2]}))
     age(lake)
