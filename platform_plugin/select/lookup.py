@@ -134,7 +134,7 @@ def _answer_changes(work: Workspace, query: Span, reference: Reference, argument
     from platform_plugin.language.query.query import analyse_query
     from platform_plugin.relations.bind.plans import find_query_plan
     from platform_plugin.relations.bind.resolve import Resolver
-    from platform_plugin.relations.versions.changes import is_small, read_change_rows
+    from platform_plugin.relations.versions.changes import fits_client, read_change_rows
 
     snapshot = work.lake.snapshot()
     resolver = Resolver(work, snapshot, arguments if isinstance(arguments, Mapping) else tuple(arguments))
@@ -142,7 +142,7 @@ def _answer_changes(work: Workspace, query: Span, reference: Reference, argument
         changed = resolver(reference).changes
         plan = find_query_plan(work, analyse_query(query), snapshot, resolver)
         lookup = None if plan.planned is None else plan.planned.lookup
-        if changed is None or lookup is None or not is_small(work, changed.plan(work.lake)):
+        if changed is None or lookup is None or not fits_client(work, changed):
             return None
         request = _LookupRequest(snapshot_id=snapshot.id, lookup=lookup, reference=reference)
         rows = _run(work, request, lookup, read_change_rows(work.lake, changed), arguments)

@@ -29,7 +29,7 @@ from platform_plugin.lake.read.inlined import decode_rows, fetch_counted_rows
 from platform_plugin.lake.read.matching import find_rows_within
 from platform_plugin.lake.read.moves import read_expired_snapshots, read_moves, remove_moves
 from platform_plugin.lake.read.pruning import plan_exclusions
-from platform_plugin.lake.read.read import read_delete_file
+from platform_plugin.lake.read.read import has_row_ids, read_delete_file
 from platform_plugin.lake.read.scan import DeleteList, FileScan, delete_list, fields_of_version, file_scan_of
 from platform_plugin.lake.values.types import arrow_schema
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.predicates.conditions import Condition
+    from platform_plugin.algebra.predicates.ranges import Domain
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.lake import Lake
 
@@ -85,6 +86,10 @@ class Changes:
     forgotten: frozenset[int] = frozenset()
     where: Condition = ALWAYS
 
+    def within(self, lake: Lake, row_ids: Domain) -> Changes:
+        """The same without files that have no row with one of these ids; other rows may be left in."""
+        return replace(self, files=tuple(part for part in self.files if may_have_ids(lake, part.file, self.until, row_ids)))
+
     @property
     def is_empty(self) -> bool:
         """Whether there can be no changes."""
@@ -94,6 +99,16 @@ class Changes:
     def fields(self) -> tuple[Field, ...]:
         """The table's columns in the feed, all with NULL allowed, since a deleted row may hold NULL where the table no longer allows it."""
         return nullable_fields(self.table)
+
+    @property
+    def row_count(self) -> int:
+        """At most so many steps are in files, as far as the catalogue tells."""
+        return sum(part.file.record_count for part in self.files) + sum(images.row_count for images in self.images)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files that have them."""
+        return sum(part.file.size_bytes for part in self.files) + sum(images.size_bytes for images in self.images)
 
     def read(self, lake: Lake, *, columns: Sequence[str] | None = None) -> pa.Table:
         """All changes as Arrow: snapshot_id, rowid, change_type, then the table's columns, or some of them."""
@@ -111,11 +126,18 @@ class Changes:
         loads += [lambda part=part: self._of_images(lake, part, read) for part in self.images]  # type: ignore[misc]
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
             parts = [part for found in pool.map(lambda load: load(), loads) for part in found]
-        if self.inlined:
-            with lake.reading() as connection:
-                parts += [part for inlined in self.inlined for part in self._of_inlined(connection, *inlined, read)]
-        rows = join_steps([_finished(part, read, wanted, self.where) for part in parts if len(part.row_ids)], wanted)
+        found = [_finished(part, read, wanted, self.where) for part in parts if len(part.row_ids)]
+        rows = join_steps([*found, self.read_inlined(lake, columns)], wanted)
         return remove_moves(rows, moves=self.moves, forgotten=self.forgotten)
+
+    def read_inlined(self, lake: Lake, columns: Sequence[str] | None) -> pa.Table:
+        """Those of them that are of rows in the catalogue, rows that only moved included."""
+        wanted, read = chosen_fields(self.table, columns, self.where)
+        if not self.inlined:
+            return join_steps([], wanted)
+        with lake.reading() as connection:
+            parts = [part for inlined in self.inlined for part in self._of_inlined(connection, *inlined, read)]
+        return join_steps([_finished(part, read, wanted, self.where) for part in parts if len(part.row_ids)], wanted)
 
     def _of_file(self, lake: Lake, changed: ChangedFile, fields: Sequence[Field]) -> list[_Steps]:
         deleted = find_deletions(lake, changed, self.until)
@@ -168,6 +190,14 @@ class _Steps:
     row_ids: Any
     snapshots: Any
     kind: str
+
+
+def may_have_ids(lake: Lake, file: FileScan, snapshot: Snapshot, row_ids: Domain) -> bool:
+    """Whether a row of a file may have one of some row ids; only a file without ids of its own tells, by where these begin."""
+    first = file.row_id_start
+    if first is None or row_ids.overlaps(first, first + max(file.record_count - 1, 0), has_null=False):
+        return True
+    return file.partial_max is not None or has_row_ids(lake, file, snapshot)
 
 
 def find_deletions(lake: Lake, changed: ChangedFile, until: Snapshot) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ from platform_plugin.lake.read.changes import (
     chosen_fields,
     deletion_conditions,
     find_deletions,
+    may_have_ids,
     read_delete_versions,
     read_inlined_deletes,
 )
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.predicates.conditions import Condition
+    from platform_plugin.algebra.predicates.ranges import Domain
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.before_images import BeforeImages
@@ -85,6 +87,12 @@ class NetChanges:
     where: Condition = ALWAYS
     only_came: bool = False
     """Whether rows that are gone are no change, as in a stream."""
+
+    def within(self, lake: Lake, row_ids: Domain) -> NetChanges:
+        """The same without files that have no row with one of these ids; other rows may be left in."""
+        added = tuple(file for file in self.added if may_have_ids(lake, file, self.until, row_ids))
+        losing = tuple(part for part in self.losing if may_have_ids(lake, part.file, self.after, row_ids))
+        return replace(self, added=added, losing=losing)
 
     @property
     def is_empty(self) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from platform_plugin.algebra.plan.nodes import Output
 from platform_plugin.algebra.predicates.conditions import ALWAYS
+from platform_plugin.algebra.predicates.ranges import EVERYTHING
 from platform_plugin.algebra.rules.rule import ScanSize
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, SnapshotExpired
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from platform_plugin.algebra.predicates.conditions import Condition
+    from platform_plugin.algebra.predicates.ranges import Domain
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, View
+    from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.changes import Changes
     from platform_plugin.language.query.references import ChangeRange
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.reading import ReadContext, ReadRequest
@@ -66,10 +70,17 @@ class ChangedRelation:
         """The same as the plan of a query has them."""
         return tuple(Output(name=field.name, type=field.type) for field in self.fields)
 
-    def plan(self, lake: Lake, where: Condition = ALWAYS) -> Change:
-        """The net change."""
+    def plan(self, lake: Lake, where: Condition = ALWAYS, row_ids: Domain = EVERYTHING) -> Change:
+        """The net change; files without any of the row ids are left out, and rows that can't be within the condition."""
         with lake.reading() as connection:
-            return read_change(connection, self.table, after=self.after, until=self.until, where=where)
+            change = read_change(connection, self.table, after=self.after, until=self.until, where=where)
+        return change if row_ids.is_everything else Change(places=change.places.within(lake, row_ids))
+
+    def find_steps(self, lake: Lake, where: Condition = ALWAYS, row_ids: Domain = EVERYTHING, *, with_images: bool = True) -> Changes:
+        """Every step, in the same way."""
+        with lake.reading() as connection:
+            steps = read_changes(connection, self.table, after=self.after, until=self.until, where=where, with_images=with_images)
+        return steps if row_ids.is_everything else steps.within(lake, row_ids)
 
 
 def find_changed(lake: Lake, name: Name, given: ChangeRange, snapshot: Snapshot, arguments: Arguments) -> ChangedRelation:
@@ -130,59 +141,99 @@ def _created(lake: Lake, table: Table, after: Snapshot, until: Snapshot) -> int:
 
 def read_changed(reading: ReadContext, changed: ChangedRelation, need: ReadRequest) -> RelationRows:
     """The changes that a query needs, as a DataFrame."""
-    from platform_plugin.engine.spark.frames.schema import has_spark_type
-
     work = reading.work
     names = None if need.columns is None else [field.name for field in changed.table.fields if field.name.lower() in need.columns]
-    whole = changed.plan(work.lake)
+    where = need.formula.condition(changed.table.fields)
+    # A row's other half has the same id, so that files without the ids are left out even where conditions on values leave in all.
+    row_ids = need.formula.condition(CHANGE_FIELDS).domain(ROW_ID)
+    whole = changed.plan(work.lake, row_ids=row_ids)
+    if whole.is_append_only and not where.is_always:
+        # Which other row went or came with it makes a row a change of its kind, but here none went.
+        whole = changed.plan(work.lake, where, row_ids)
+    steps = changed.find_steps(work.lake, row_ids=row_ids) if changed.steps and not changed.is_stream else None
     reading.tables.append(changed.table)
     reading.bytes_planned += whole.size_bytes
     reading.files_planned += _file_count(whole)
     reading.rows_planned += whole.row_count
     size = ScanSize(whole.size_bytes)
-    is_spark = not is_small(work, whole) and not changed.steps and all(has_spark_type(field.type) for field in changed.table.fields)
-    is_spark = is_spark and all(file.mapping_id is None for file in (*whole.places.added, *(part.file for part in whole.places.losing)))
+    is_spark = not is_small(work, steps or whole) and is_read_by_spark(whole) and (steps is None or _is_mapped(steps))
     reading.notes.append(_describe(changed, whole, by_spark=is_spark))
     if is_spark:
-        from platform_plugin.engine.spark.frames.changes import change_frame
+        from platform_plugin.engine.spark.frames.changes import change_frame, step_frame
 
         fields, _ = chosen_fields(changed.table, names, ALWAYS)
+        if steps is not None:
+            if not _are_there(work.lake, steps.images):
+                steps = changed.find_steps(work.lake, row_ids=row_ids, with_images=False)
+            return RelationRows(step_frame(work.session, work.lake, steps, fields), size, changed.fields)
         return RelationRows(
-            change_frame(work.session, work.lake, _with_images(work.lake, changed, whole).places, fields), size, changed.fields
+            change_frame(work.session, work.lake, without_missing_images(work.lake, whole).places, fields), size, changed.fields
         )
     from platform_plugin.engine.spark.frames.scan import arrow_relation
 
-    rows = read_change_rows(work.lake, changed, columns=names, where=need.formula.condition(changed.table.fields))
+    rows = read_change_rows(work.lake, changed, columns=names, where=where, row_ids=row_ids)
     fields, _ = chosen_fields(changed.table, names, ALWAYS)
     return RelationRows(arrow_relation(work.session, (*fields, *CHANGE_FIELDS), rows), size, changed.fields)
 
 
-def is_small(work: Workspace, change: Change) -> bool:
+def _is_mapped(steps: Changes) -> bool:
+    """Whether all files have field ids."""
+    return all(part.file.mapping_id is None for part in steps.files)
+
+
+def _are_there(lake: Lake, images: Sequence[BeforeImages]) -> bool:
+    return all(lake.storage.exists(each.path) for each in images)
+
+
+def fits_client(work: Workspace, changed: ChangedRelation) -> bool:
+    """Whether the process reads what is asked of a relation's changes itself."""
+    if not is_small(work, changed.plan(work.lake)):
+        return False
+    return not changed.steps or changed.is_stream or is_small(work, changed.find_steps(work.lake))
+
+
+def is_small(work: Workspace, change: Change | Changes) -> bool:
     """Whether the process reads a change itself."""
     return change.row_count <= work.limits.client_change_rows and change.size_bytes <= work.limits.client_change_bytes
 
 
-def _with_images(lake: Lake, changed: ChangedRelation, change: Change) -> Change:
+def is_read_by_spark(change: Change) -> bool:
+    """Whether Spark can read the files of a change: it lacks a few types, and files without field ids are the client's."""
+    from platform_plugin.engine.spark.frames.schema import has_spark_type
+
+    own = {field.name.lower() for field in change.relation.fields}
+    if own.intersection(field.name for field in CHANGE_FIELDS):
+        return False
+    files = (*change.places.added, *(part.file for part in change.places.losing))
+    return all(has_spark_type(field.type) for field in change.relation.fields) and all(file.mapping_id is None for file in files)
+
+
+def without_missing_images(lake: Lake, change: Change) -> Change:
     """The same without before-images if one of their files is missing, which Spark would find too late."""
     from platform_plugin.lake.read.net_changes import read_net_changes
 
-    if all(lake.storage.exists(images.path) for images in change.places.images):
+    if _are_there(lake, change.places.images):
         return change
     with lake.reading() as connection:
-        return Change(places=read_net_changes(connection, changed.table, after=changed.after, until=changed.until, with_images=False))
+        return Change(places=read_net_changes(connection, change.relation, after=change.after, until=change.until, with_images=False))
 
 
 def read_change_rows(
-    lake: Lake, changed: ChangedRelation, *, columns: Collection[str] | None = None, where: Condition = ALWAYS
+    lake: Lake,
+    changed: ChangedRelation,
+    *,
+    columns: Collection[str] | None = None,
+    where: Condition = ALWAYS,
+    row_ids: Domain = EVERYTHING,
 ) -> pa.Table:
-    """The changes as Arrow, in the order of row ids; rows that can't be within a condition are left out.
+    """The changes as Arrow, in the order of row ids; rows that can't be within a condition are left out, and files without the row ids.
 
     What kind of change a row is does not depend on the condition.
     """
     names = None if columns is None else [field.name for field in changed.table.fields if field.name in columns]
     if changed.steps and not changed.is_stream:
-        return _read_steps(lake, changed, names, where)
-    change = changed.plan(lake, where).places
+        return _read_steps(lake, changed, names, where, row_ids)
+    change = changed.plan(lake, where, row_ids).places
     wanted, fields = chosen_fields(changed.table, names, where)
     if not change.is_append_only and change.added:
         # Whether a row came back as it was, all of its columns tell.
@@ -191,23 +242,21 @@ def read_change_rows(
     went, came = remove_equal(went, came) if len(find_pairs(went, came)[0]) else (went, came)
     old, new = went.row_ids, came.row_ids
     if not where.is_always and not change.is_append_only:
-        before, after = changed.plan(lake).places.read_fields(lake, ())
+        before, after = changed.plan(lake, row_ids=row_ids).places.read_fields(lake, ())
         old, new = before.row_ids, after.row_ids
     kinds = np.where(np.isin(went.row_ids, new), BEFORE, DELETE), np.where(np.isin(came.row_ids, old), AFTER, INSERT)
     selected = [part.select([field.name for field in wanted]) for part in (went, came)]
     rows = pa.concat_tables([part.rows for part in selected])
-    row_ids, snapshots = (np.concatenate(each) for each in ((went.row_ids, came.row_ids), (went.snapshots, came.snapshots)))
+    ids, snapshots = (np.concatenate(each) for each in ((went.row_ids, came.row_ids), (went.snapshots, came.snapshots)))
     weights = np.repeat([-1, 1], [len(went.row_ids), len(came.row_ids)])
-    return _ordered(wanted, rows, kinds=np.concatenate(kinds), row_ids=row_ids, snapshots=snapshots, weights=weights)
+    return _ordered(wanted, rows, kinds=np.concatenate(kinds), row_ids=ids, snapshots=snapshots, weights=weights)
 
 
-def _read_steps(lake: Lake, changed: ChangedRelation, names: Sequence[str] | None, where: Condition) -> pa.Table:
+def _read_steps(lake: Lake, changed: ChangedRelation, names: Sequence[str] | None, where: Condition, row_ids: Domain) -> pa.Table:
     """Every step: of an update both halves."""
 
     def read(where: Condition, columns: Sequence[str] | None) -> pa.Table:
-        with lake.reading() as connection:
-            steps = read_changes(connection, changed.table, after=changed.after, until=changed.until, where=where)
-        return steps.read(lake, columns=columns)
+        return changed.find_steps(lake, where, row_ids).read(lake, columns=columns)
 
     wanted, _ = chosen_fields(changed.table, names, where)
     steps = read(where, None if names is None else [field.name for field in wanted])

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_plugin.algebra.predicates.conditions import compare
+from platform_plugin.algebra.predicates.ranges import between, points
 from platform_plugin.algebra.types.data_types import Field, Primitive
 from platform_plugin.errors import InvalidValue, SnapshotExpired
 from platform_plugin.lake.files.storage import Storage
@@ -163,6 +164,37 @@ def test_columns_and_conditions_are_pushed_down(lake):
     assert net(lake, start, end, columns=["id"], where=compare("id", "=", 4).inexact()) == []
     # A condition that is tested again needs both rows where they differ in its columns.
     assert net(lake, start, end, columns=["id"], where=compare("n", ">", -1).inexact()) == [(1, -1, 1), (1, 1, 1), (4, -1, 4), (4, 1, 4)]
+
+
+def test_row_ids_leave_out_the_files_that_have_none_of_them(lake):
+    table = create(lake, "t", batch(0, 30))
+    start = lake.snapshot()
+    for first in (30, 40, 50):
+        append(lake, table, batch(first, 10))
+    end_rows(lake, table, [3, 31], images=False, new={"n": 9})
+    end_rows(lake, table, [45], images=False)
+    whole, steps = lake.net_changes("t", after=start), lake.changes("t", after=start)
+    for row_ids in (between(40, 44), between(3, 3), between(30, 39) | between(55, 55), points([1000])):
+        part = whole.within(lake, row_ids)
+        assert len(part.added) + len(part.losing) < len(whole.added) + len(whole.losing)
+        expected, found = (
+            [
+                [
+                    (row_id, row["n"])
+                    for row_id, row in zip(side.row_ids.tolist(), side.rows.to_pylist(), strict=True)
+                    if row_ids.contains(row_id)
+                ]
+                for side in each.read(lake)
+            ]
+            for each in (whole, part)
+        )
+        assert found == expected
+        every, some = (
+            [row for row in each.read(lake).to_pylist() if row_ids.contains(row["rowid"])] for each in (steps, steps.within(lake, row_ids))
+        )
+        assert some == every
+    # The file of the update has ids of its own, of which the catalogue tells nothing.
+    assert len(whole.within(lake, points([1000])).added) == 1
 
 
 def test_a_few_deletes_cost_before_images_and_not_data_files(lake, monkeypatch):

@@ -8,8 +8,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from platform_plugin.algebra.predicates.ranges import between, points
 from platform_plugin.errors import InvalidStatement, InvalidValue, PlatformError, SnapshotExpired, StreamOverrun, UnknownObject
+from platform_plugin.lake.read import changes as feed_changes
+from platform_plugin.lake.read import net_changes
 from platform_plugin.platform import Platform
+from platform_plugin.relations.versions.changes import ChangedRelation, read_change_rows
 from tests.lake.agreement import append, create, plain
 from tests.lake.changing import end_rows
 
@@ -83,6 +87,27 @@ def test_the_kind_of_a_change_does_not_depend_on_columns_and_conditions(platform
     assert rows(platform, f"SELECT id, _change_type FROM changes(users, {start})") == [(1, "update_before"), (1, "update_after")]
     assert rows(platform, f"SELECT _change_type FROM changes(users, {start}) WHERE rate > 50") == [("update_after",)]
     assert rows(platform, f"SELECT _change_type FROM changes(users, {start}, steps => true) WHERE rate > 50") == [("update_after",)]
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_files_without_the_wanted_row_ids_are_not_opened(platform, steps, monkeypatch):
+    lake = platform.lake
+    start = lake.snapshot()
+    for number in range(4, 9):
+        platform.execute(f"INSERT INTO users VALUES ({number}, 'eu', 0.50)")
+    change(platform, [1, 5], region="de")
+    changed = ChangedRelation(table=lake.table("users"), after=start, until=lake.snapshot(), steps=steps, is_stream=False)
+    opened = []
+    plain = net_changes.read_at
+    for module in (net_changes, feed_changes):
+        monkeypatch.setattr(module, "read_at", lambda lake, file, *given: opened.append(file.path) or plain(lake, file, *given))
+    everything = read_change_rows(lake, changed).to_pylist()
+    files = len(set(opened))
+    for row_ids in (points([5]), between(6, 7), points([0, 7])):
+        opened.clear()
+        found = [row for row in read_change_rows(lake, changed, row_ids=row_ids).to_pylist() if row_ids.contains(row["_row_id"])]
+        assert found == [row for row in everything if row_ids.contains(row["_row_id"])]
+        assert len(set(opened)) < files
 
 
 def test_streams_give_what_came(platform):
@@ -204,14 +229,26 @@ def test_spark_reads_the_same_changes_without_rows_from_the_client(tmp_path, spa
                 sql = f"SELECT * FROM changes(t, {after}, {until}) ORDER BY _row_id, _weight"
                 mine = [plain(tuple(row)) for row in small.execute(sql.partition(" ORDER")[0])]
                 assert [plain(tuple(row)) for row in large.execute(sql)] == mine, (after, until)
+                every = f"SELECT * FROM changes(t, {after}, {until}, steps => true) ORDER BY _row_id, _snapshot, _weight"
+                mine = [plain(tuple(row)) for row in small.execute(every.partition(" ORDER")[0])]
+                assert sorted(mine, key=lambda row: row[-3:]) == [plain(tuple(row)) for row in large.execute(every)], (after, until)
+                some = f"SELECT id, _change_type FROM changes(t, {after}, {until}, steps => true) ORDER BY _row_id, _snapshot, _weight"
+                assert [(row[0], row[-4]) for row in mine] == list(large.execute(some))
+                for condition in ("_row_id = 3", "_row_id BETWEEN 4 AND 12 AND id > 5", "_row_id > 100"):
+                    part = f"SELECT id, _change_type, _row_id, _weight FROM changes(t, {after}, {until}, steps => true) WHERE {condition}"
+                    assert sorted(large.execute(part)) == sorted(small.execute(part)), (after, until, condition)
+            for options in ("", ", steps => true"):
+                plan = "\n".join(row[0] for row in large.execute(f"EXPLAIN SELECT id FROM changes(t, {start}{options})"))
+                assert "as a Spark frame" in plan
             plan = "\n".join(row[0] for row in large.execute(f"EXPLAIN SELECT id FROM changes(t, {start})"))
-            assert "as a Spark frame" in plan
             assert "before-images of" in plan
             # A before-image that another client has deleted costs time alone.
             images = lake.net_changes("t", after=lake.snapshot(start)).images
             assert len(images) == 3
             lake.storage.delete(file.path for file in images)
             sql = f"SELECT id, _change_type FROM changes(t, {start}) ORDER BY _row_id, _weight"
+            assert list(large.execute(sql)) == list(small.execute(sql))
+            sql = f"SELECT id, _change_type FROM changes(t, {start}, steps => true) ORDER BY _row_id, _snapshot, _weight"
             assert list(large.execute(sql)) == list(small.execute(sql))
         joined = f"SELECT c._change_type, count(*) AS n FROM changes(t, {start}) AS c JOIN t ON t.id = c.id GROUP BY 1 ORDER BY 1"
         assert [row[0] for row in small.execute(joined)] == ["insert", "update_after", "update_before"]

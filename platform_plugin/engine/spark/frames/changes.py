@@ -1,11 +1,13 @@
-"""`change_frame`: the changes of a table as a DataFrame; files and positions travel with the plan, and no row goes through the client."""
+"""`change_frame` and `step_frame`: changes as a DataFrame; files and positions travel with the plan, and no row goes through the client."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Map, Primitive
@@ -34,14 +36,16 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.changes import ChangedFile
+    from platform_plugin.lake.read.changes import ChangedFile, Changes
 
 CHANGE_TYPE, ROW_ID, SNAPSHOT, WEIGHT = "_change_type", "_row_id", "_snapshot", "_weight"
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_before", "update_after"
 _SNAPSHOT = "\x1fsnapshot"
 _MOMENT = "\x1fmoment"
+_ENDED = "\x1fended"
 
 
 def change_frame(session: Session, lake: Lake, change: NetChanges, fields: Sequence[Field]) -> DataFrame:
@@ -69,6 +73,79 @@ def change_frame(session: Session, lake: Lake, change: NetChanges, fields: Seque
     else:
         parts.append(_paired(_distinct(_union(left)), _union(arrived), fields, known))
     return _union(parts) if parts else _empty(session, fields)
+
+
+def step_frame(session: Session, lake: Lake, changes: Changes, fields: Sequence[Field]) -> DataFrame:
+    """Every step of changes with these columns of the table, and behind them their kinds, row ids, snapshots and weights."""
+    after, until = changes.after.id, changes.until.id
+    came = [part for part in changes.files if part.is_added]
+    left = [part for part in changes.files if part.end_snapshot is not None or part.delete_versions or part.inlined_deletes]
+    # A row that came deleted, as the history of a stream takes it up, was never there.
+    is_there = f.col(_ENDED) > f.col(_MOMENT)
+    parts = []
+    if came:
+        rows = _followed(session, lake, changes, came, fields).where(is_there & _within(_MOMENT, after, until))
+        parts.append(_step(rows.withColumn(_SNAPSHOT, f.col(_MOMENT)), fields, INSERT, 1))
+    if left:
+        imaged = sorted({images.snapshot_id for images in changes.images if images.snapshot_id is not None})
+        rows = _followed(session, lake, changes, left, fields).where(is_there & _within(_ENDED, after, until))
+        rows = rows.where(~f.col(_ENDED).isin(imaged)) if imaged else rows
+        parts.append(_step(rows.withColumn(_SNAPSHOT, f.col(_ENDED)), fields, DELETE, -1))
+    if changes.images:
+        files = [_image_scan(number, images) for number, images in enumerate(changes.images)]
+        moments = {file.id: images.snapshot_id or 0 for file, images in zip(files, changes.images, strict=True)}
+        rows = _dated(session, lake, fields, files, moments)
+        parts.append(_step(rows.withColumn(_SNAPSHOT, f.col(_MOMENT)), fields, DELETE, -1))
+    inlined = changes.read_inlined(lake, [field.name for field in fields])
+    for kind, weight in ((INSERT, 1), (DELETE, -1)):
+        found = inlined.filter(pc.equal(inlined.column(2), kind)) if inlined.num_rows else inlined
+        if found.num_rows:
+            values = found.select(list(range(3, found.num_columns)))
+            rows = _of_arrow(session, fields, values, found.column(1), found.column(0))
+            parts.append(rows.select(*_columns(fields), *_marks(kind, weight, ROWID, _SNAPSHOT)))
+    return _with_halves(_union(parts), changes) if parts else _empty(session, fields)
+
+
+def _with_halves(steps: DataFrame, changes: Changes) -> DataFrame:
+    """Steps in which the two halves of an update are called so, without the rows that a snapshot only moved."""
+    both = f.expr(f"count(1) OVER (PARTITION BY `{ROW_ID}`, `{SNAPSHOT}`) > 1")
+    names = steps.columns
+    marked = steps.withColumn(_ENDED, both)
+    if changes.moves:
+        marked = marked.where(~(f.col(_ENDED) & f.col(SNAPSHOT).isin(sorted(changes.moves))))
+    half = f.when(f.col(WEIGHT) > 0, f.lit(AFTER)).otherwise(f.lit(BEFORE))
+    return marked.withColumn(CHANGE_TYPE, f.when(f.col(_ENDED), half).otherwise(f.col(CHANGE_TYPE))).select(*map(quoted_column, names))
+
+
+def _within(moment: str, after: int, until: int) -> Any:
+    return (f.col(moment) > after) & (f.col(moment) <= until)
+
+
+def _step(rows: DataFrame, fields: Sequence[Field], kind: str, weight: int) -> DataFrame:
+    finished = finish_rows(rows, fields, also=(ROWID, _SNAPSHOT))
+    return finished.select(*_columns(fields), *_marks(kind, weight, ROWID, _SNAPSHOT))
+
+
+def _followed(session: Session, lake: Lake, changes: Changes, parts: Sequence[ChangedFile], fields: Sequence[Field]) -> DataFrame:
+    """The rows of files, with the snapshots that added them and that ended them; the latter is beyond all where none did."""
+    never = np.iinfo(np.int64).max
+    frame = _dated(session, lake, fields, [part.file for part in parts], {part.file.id: part.file.begin_snapshot for part in parts})
+    frame = frame.withColumn(_MOMENT, f.coalesce(f.col("_added"), f.col(_MOMENT)))
+    ended: Any = f.lit(never).cast("bigint")
+    closed = [part for part in parts if part.end_snapshot is not None]
+    if closed:
+        ends = {"_end_file": [file_name(part.file.path) for part in closed], "_end": [part.end_snapshot for part in closed]}
+        known = f.broadcast(arrow_frame(session, pa.table({name: pa.array(values) for name, values in ends.items()})))
+        frame = frame.join(known, frame[FILE] == known["_end_file"], "left")
+        ended = f.coalesce(f.col("_end"), ended)
+    listed = [part for part in parts if part.delete_versions or part.inlined_deletes]
+    if listed:
+        # What ended with its file needs no position.
+        gone = arrow_frame(session, list_deletions(lake, [replace(part, end_snapshot=None) for part in listed], changes.until, after=-1))
+        gone = gone.withColumnRenamed(_SNAPSHOT, "_gone_at")
+        frame = frame.join(gone, (frame[FILE] == gone["_gone_file"]) & (frame[POSITION] == gone["_gone_position"]), "left")
+        ended = f.coalesce(f.col("_gone_at"), ended)
+    return frame.withColumn(_ENDED, ended)
 
 
 def _divide(session: Session, lake: Lake, change: NetChanges) -> tuple[list[FileScan], list[FileScan]]:
@@ -131,17 +208,17 @@ def _went(session: Session, lake: Lake, change: NetChanges, fields: Sequence[Fie
     partly = [part for part in change.losing if part not in whole]
     if partly:
         frame = _dated(session, lake, fields, [part.file for part in partly], {part.file.id: 0 for part in partly}).where(old)
-        gone = f.broadcast(arrow_frame(session, _deletions(lake, change, partly)))
+        gone = f.broadcast(arrow_frame(session, list_deletions(lake, partly, change.until, after=change.after.id)))
         joined = frame.join(gone, (frame[FILE] == gone["_gone_file"]) & (frame[POSITION] == gone["_gone_position"]), "inner")
         yield finish_rows(joined, fields, also=(ROWID, _SNAPSHOT))
 
 
-def _deletions(lake: Lake, change: NetChanges, parts: Sequence[ChangedFile]) -> pa.Table:
-    """The positions of files at which rows were deleted in the range, with the snapshots that did it."""
+def list_deletions(lake: Lake, parts: Sequence[ChangedFile], until: Snapshot, *, after: int) -> pa.Table:
+    """The positions of files at which rows were deleted in a range, with the snapshots that did it."""
     names, positions, moments = [], [], []
     for part in parts:
-        deleted = find_deletions(lake, part, change.until)
-        found = np.flatnonzero((deleted > change.after.id) & (deleted <= change.until.id))
+        deleted = find_deletions(lake, part, until)
+        found = np.flatnonzero((deleted > after) & (deleted <= until.id))
         names.append(pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(found), dtype=np.int32)), [file_name(part.file.path)]))
         positions.append(found)
         moments.append(deleted[found])
@@ -216,7 +293,7 @@ def _of_arrow(session: Session, fields: Sequence[Field], rows: pa.Table, row_ids
     numbers = {ROWID: row_ids, _SNAPSHOT: snapshots}
     whole = rows
     for name, values in numbers.items():
-        whole = whole.append_column(name, pa.array(values, pa.int64()))
+        whole = whole.append_column(name, values if isinstance(values, pa.ChunkedArray) else pa.array(values, pa.int64()))
     return arrow_relation(session, (*fields, *(_number(name) for name in numbers)), whole)
 
 
