@@ -12,7 +12,8 @@ import dagster as dg
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue, PlatformError
-from platform_plugin.lake.catalogue.tables import Name
+from platform_plugin.lake.catalogue.tables import Name, read_snapshot
+from platform_plugin.lake.lake import Lake
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.language.text.writing import identifier, type_text
 from platform_plugin.orchestration.assets.inventory import read_lake
@@ -27,7 +28,6 @@ from platform_plugin.quality.suite import Expectation, Suite
 from platform_plugin.quality.validate import ExpectationOutcome, run_validation
 from platform_plugin.relations.samples.record import find_sample
 from platform_plugin.relations.streams.feeds.quarantine import find_quarantine
-from platform_plugin.relations.views.kind import VIEW
 
 RESOURCE_KEY = "platform"
 MOST_SINGLE = 8
@@ -289,10 +289,11 @@ def _describe(name: str, model: Model) -> str | None:
 def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table:
     """The rows that a suite is about, at one snapshot and no more than it allows."""
     lake = platform.lake
-    if suite.rows == "changes" and model.kind != VIEW.name and isinstance(seen, int):
-        _, came = lake.net_changes(model.name, after=lake.snapshot(seen)).read(lake)
-        return came.rows.slice(0, suite.most_rows)
     name = model.name
+    if suite.rows == "changes" and model.kind in ("table", "stream") and isinstance(seen, int) and _has_snapshot(lake, seen):
+        columns = ", ".join(identifier(field.name) for field in lake.table(name).fields)
+        came = f"changes({identifier(name.schema)}.{identifier(name.relation)}, {seen}) WHERE _weight > 0"
+        return platform.execute(f"SELECT {columns} FROM {came} LIMIT {suite.most_rows}").arrow()
     if suite.rows == "sample" and suite.sample:
         name = Name.of(suite.sample)
         snapshot = lake.snapshot()
@@ -303,6 +304,12 @@ def _rows(platform: Platform, model: Model, suite: Suite, seen: Any) -> pa.Table
             )
     sql = f"SELECT * FROM {identifier(name.schema)}.{identifier(name.relation)} LIMIT {suite.most_rows}"
     return platform.execute(sql).arrow()
+
+
+def _has_snapshot(lake: Lake, number: int) -> bool:
+    """Whether a snapshot is still kept; what came since one that has expired is not known, and all rows are judged."""
+    with lake.reading() as connection:
+        return read_snapshot(connection, id=number) is not None
 
 
 def _table(name: str, rows: Sequence[Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import dagster as dg
 import pytest
 
@@ -10,6 +12,7 @@ from platform_plugin.errors import InvalidValue
 from platform_plugin.orchestration.assets.checks import MOST_SINGLE, TOGETHER, _rows, check_names
 from platform_plugin.orchestration.components.model import read_models
 from platform_plugin.quality.suite import Suite
+from tests.lake.changing import end_rows
 
 SUITE = """
 rows: changes
@@ -56,6 +59,25 @@ def test_a_suite_that_is_wrong_stops_loading_and_names_its_file(shop):
     (shop.folder / "users.expectations.yml").write_text("expectations: []")
     with pytest.raises(Exception, match=r"users\.expectations\.yml"):
         read_models(shop.folder)
+
+
+def test_changes_are_judged_by_the_feed_and_no_more_of_them_than_a_suite_allows(shop):
+    shop.write(users="CREATE TABLE users (id INT, region STRING)")
+    (model,) = (each for each in read_models(shop.folder) if each.name.relation == "users")
+    suite = Suite(expectations=(), rows="changes", most_rows=3)
+    with Platform.create(shop.lake) as platform:
+        platform.execute("CREATE TABLE users (id INT, region STRING)")
+        platform.execute("INSERT INTO users VALUES (1, 'eu'), (2, 'us')")
+        seen = platform.lake.snapshot().id
+        platform.execute("INSERT INTO users VALUES (3, 'eu')")
+        end_rows(platform.lake, platform.lake.table("users"), [1], images=True, new={"region": "de"})
+        end_rows(platform.lake, platform.lake.table("users"), [2], images=True)
+        assert sorted(row["id"] for row in _rows(platform, model, suite, seen).to_pylist()) == [1, 3]
+        platform.execute("INSERT INTO users VALUES (4, 'eu'), (5, 'eu'), (6, 'eu')")
+        assert _rows(platform, model, suite, seen).num_rows == 3
+        # What came since an expired snapshot is not known: all rows are judged.
+        platform.lake.expire(dt.datetime.now(dt.UTC) + dt.timedelta(seconds=1))
+        assert _rows(platform, model, Suite(expectations=(), rows="changes", most_rows=9), seen).num_rows == 5
 
 
 def test_a_suite_is_not_judged_by_a_weighted_sample(shop):
