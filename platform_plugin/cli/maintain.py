@@ -89,6 +89,8 @@ class _MaintainReport:
                     "at": datetime.now(UTC),
                     "views": list(done.views),
                     "samples": list(done.samples),
+                    "feeds": list(done.feeds),
+                    "fed": done.fed,
                     "rows": done.rows,
                     "groups": done.groups,
                     "compacted": done.compacted,
@@ -100,6 +102,9 @@ class _MaintainReport:
                 }
             )
         else:
+            if done.feeds:
+                what = f"{count_text(done.fed, 'row')} from tables into {count_text(len(done.feeds), 'stream')}"
+                print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}")
             if done.views:
                 what = f"{count_text(done.rows, 'row')} into {count_text(done.groups, 'group')} of {count_text(len(done.views), 'view')}"
                 cost = f"{count_text(done.jobs, 'job')}, snapshot {done.snapshot.id}, {seconds_text(done.seconds)}"

@@ -1,4 +1,4 @@
-"""REFRESH VIEW and REFRESH SAMPLE: maintenance of one relation now; EXPLAIN of them, which says what it would do."""
+"""REFRESH VIEW, SAMPLE and STREAM: maintenance of one relation now; EXPLAIN of them, which says what it would do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from platform_plugin.errors import InvalidValue
+from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import View
-from platform_plugin.language.statements.refresh import RefreshSample, RefreshView
+from platform_plugin.language.statements.refresh import RefreshSample, RefreshStream, RefreshView
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.maintenance.due import describe_due
 from platform_plugin.maintenance.run import RESULT, find_due, run_maintenance
@@ -19,6 +20,8 @@ from platform_plugin.relations.result import Result
 from platform_plugin.relations.samples.follow import draw_and_store
 from platform_plugin.relations.samples.record import KIND as SAMPLE
 from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.streams.feed_step import FEED
+from platform_plugin.relations.streams.feeds.declaration import TableFeed, read_declared_feed
 from platform_plugin.relations.target import statement_result
 from platform_plugin.relations.views.figures import NEARLY_UNGROUPED, has_group_per_row
 from platform_plugin.relations.views.follow.pending import KIND as VIEW
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.statements.explain import Explain
     from platform_plugin.relations.arguments import Arguments
     from platform_plugin.relations.samples.record import SampleRecord
@@ -63,6 +66,17 @@ def run_refresh_sample(
     return statement_result(made, f"sample {sample.name} holds {count_text(rows, 'row')}", rows=rows)
 
 
+def run_refresh_stream(
+    work: Workspace, statement: RefreshStream, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> Result:
+    """Let a stream consume the next batch of the table that it follows."""
+    stream = _find_follower(work, statement, work.lake.snapshot())
+    done = run_maintenance(work, [stream.name], kinds=(FEED,), again=True, timeout=timeout, progress=progress)
+    if done.failed:
+        raise next(iter(done.failed.values()))
+    return statement_result(done.snapshot, f"stream {stream.name} consumed {count_text(done.fed, 'row')}", rows=done.fed)
+
+
 def explain_refresh(work: Workspace, explain: Explain, _arguments: Arguments) -> Result:
     """What a REFRESH would do now; nothing is done."""
     snapshot = work.lake.snapshot()
@@ -72,6 +86,8 @@ def explain_refresh(work: Workspace, explain: Explain, _arguments: Arguments) ->
             lines = [f"sample {sample.name} is drawn again, unless the stored one is of what it is drawn from as that is now"]
             return Result(pa.table({"plan": lines}), snapshot=snapshot)
         name, kinds = sample.table.name, frozenset({SAMPLE})
+    elif isinstance(explain.statement, RefreshStream):
+        name, kinds = _find_follower(work, explain.statement, snapshot).name, frozenset({FEED})
     else:
         name, kinds = _find_view(work, cast("RefreshView", explain.statement), snapshot).name, frozenset({VIEW, RESULT})
     due, failed = find_due(work, Selection(names=frozenset({name}), kinds=kinds, flush=True, again=True))
@@ -86,6 +102,24 @@ def _find_view(work: Workspace, statement: RefreshView, snapshot: Snapshot) -> V
         if not isinstance(view, View) or view.uuid not in read_records(connection, only=view.uuid):
             raise InvalidValue(f'"{view.name}" is not a continuous view', hint="only what is maintained can be refreshed")
     return view
+
+
+def _find_follower(work: Workspace, statement: RefreshStream, snapshot: Snapshot) -> Table:
+    with place_errors(statement.name.span):
+        with name_missing_relations(work.lake, lake_name(statement.name), snapshot, "stream"):
+            table = work.lake.table(lake_name(statement.name), snapshot)
+        with work.lake.reading() as connection:
+            declaration = read_declaration(connection, table.uuid)
+        feed = read_declared_feed(declaration) if declaration.kind == "stream" else None
+        if feed is None:
+            raise InvalidValue(
+                f'"{table.name}" is not a stream with a feed', hint="CREATE STREAM … FROM TABLE declares one that is refreshed"
+            )
+        if not isinstance(feed, TableFeed):
+            raise InvalidValue(
+                f'stream "{table.name}" does not follow a table', hint=f"`platform ingest {table.name}` reads its files or its topic"
+            )
+    return table
 
 
 def _find_sample(work: Workspace, statement: RefreshSample, snapshot: Snapshot) -> SampleRecord:

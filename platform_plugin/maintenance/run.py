@@ -16,6 +16,7 @@ from platform_plugin.lake.catalogue.stalls import end_stalls, note_stall, read_s
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import GateRefusal
 from platform_plugin.maintenance.poison import find_poisoned, note_failure
+from platform_plugin.relations import hooks
 from platform_plugin.relations.follow.maintained import DueRelation, RangeKey, RunControl, Selection, StepFigures, ranges_of
 from platform_plugin.relations.kinds import every_kind
 
@@ -45,6 +46,8 @@ class MaintenanceOutcome:
     compacted: int = 0
     fetched: int = 0
     """The rows that were read for samples."""
+    fed: int = 0
+    """The rows that came to streams from the tables that these follow."""
     jobs: int = 0
     tasks: int = 0
     seconds: float = 0.0
@@ -62,6 +65,11 @@ class MaintenanceOutcome:
     def samples(self) -> tuple[str, ...]:
         """The samples that consumed rows."""
         return self.names.get("sample", ())
+
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """The streams that consumed what had come to their tables."""
+        return self.names.get("feed", ())
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -93,7 +101,13 @@ def run_maintenance(
     names = None if only is None else frozenset(Name.of(name) for name in only)
     selection = Selection(names=names, kinds=None if kinds is None else frozenset(kinds), flush=flush, again=again)
     control = RunControl(timeout=timeout, progress=progress)
-    done = _round(work, selection, control, [each for each in _all_maintenance() if each.kind != RESULT])
+    every = _all_maintenance()
+    first = [each for each in every if each.precedes and each.may_be_due(work, selection)]
+    before = [_round(work, selection, control, first)] if first else []
+    for outcome in before:
+        _announce(work, outcome)
+    done = _round(work, selection, control, [each for each in every if each.kind != RESULT and not each.precedes])
+    done = merge_outcomes([*before, done]) if before else done
     _note_stalls(work, selection, done)
     if kinds is None or RESULT in kinds:
         maintained = replace(selection, maintained=frozenset(done.views), excluded=frozenset(done.failed))
@@ -112,6 +126,14 @@ def find_due(work: Workspace, selection: Selection) -> tuple[list[DueRelation], 
             failed |= troubled | poisoned
             found += (maintenance.due(work, lease.snapshot, each) for each in pending if each.name not in poisoned)
     return found, failed
+
+
+def _announce(work: Workspace, done: MaintenanceOutcome) -> None:
+    """Tell who waits for appends of the streams that have got rows."""
+    if done.fed:
+        for stream in work.lake.tables(done.snapshot):
+            if str(stream.name) in done.feeds:
+                hooks.notify_appended(work, stream, done.snapshot)
 
 
 def _all_maintenance() -> list[Maintenance[Any]]:
@@ -254,7 +276,7 @@ def _commit_batch(
 
 def _label(by_kind: Mapping[str, Sequence[StepFigures]]) -> str:
     """The message of the commit: what it maintains."""
-    words = {"view": "maintain", "sample": "sample", RESULT: "store"}
+    words = {"view": "maintain", "sample": "sample", "feed": "ingest into", RESULT: "store"}
     parts = [f"{words.get(kind, kind)} {', '.join(name for each in figures for name in each.names)}" for kind, figures in by_kind.items()]
     return "; ".join(part for part in parts if not part.endswith(" "))[:200]
 
@@ -269,6 +291,7 @@ def _outcome(by_kind: Mapping[str, Sequence[StepFigures]], made: Snapshot, faile
         groups=sum(figures.groups for figures in every),
         compacted=sum(figures.compacted for figures in every),
         fetched=sum(figures.fetched for figures in every),
+        fed=sum(figures.fed for figures in every),
         jobs=sum(figures.jobs for figures in every),
         tasks=sum(figures.tasks for figures in every),
         snapshot=made,
@@ -290,6 +313,7 @@ def merge_outcomes(parts: Sequence[MaintenanceOutcome]) -> MaintenanceOutcome:
         groups=total(lambda part: part.groups),
         compacted=total(lambda part: part.compacted),
         fetched=total(lambda part: part.fetched),
+        fed=total(lambda part: part.fed),
         jobs=total(lambda part: part.jobs),
         tasks=total(lambda part: part.tasks),
         snapshot=max((part.snapshot for part in parts), key=lambda made: made.id),

@@ -1,4 +1,4 @@
-"""`Maintainer`: the service that maintains views and samples, run after run, until it is stopped."""
+"""`Maintainer`: the service that maintains views, samples and streams of tables, run after run, until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from platform_plugin.engine.spark.session.repeated_work import RepeatedWork
 from platform_plugin.errors import InvalidValue, PlatformError
+from platform_plugin.lake.catalogue.relations import find_declared
 from platform_plugin.lake.catalogue.tables import Table
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.samples.record import find_sample
+from platform_plugin.relations.streams.feeds.declaration import TABLE_FEED
 from platform_plugin.relations.views.record import read_records
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ class Observer(Protocol):
 
 
 class Maintainer:
-    """Maintains views and samples. All its state is in the lake, so that it can be stopped, started, or run twice at any time."""
+    """Maintains what is due. All its state is in the lake, so that it can be stopped, started, or run twice at any time."""
 
     def __init__(
         self,
@@ -69,16 +71,17 @@ class Maintainer:
 
 
 def check_maintained(work: Workspace, name: Name) -> None:
-    """A name is that of a continuous view, or of a sample that grows with a stream."""
+    """A name is that of a continuous view, of a sample that grows with a stream, or of a stream that follows a table."""
     snapshot = work.lake.snapshot()
-    with name_missing_relations(work.lake, name, snapshot, "view", "sample"), work.lake.reading() as connection:
+    with name_missing_relations(work.lake, name, snapshot, "view", "sample", "stream"), work.lake.reading() as connection:
         relation = work.lake.find_relation(connection, name, snapshot)
-        views = read_records(connection)
+        views, feeds = read_records(connection), find_declared(connection, "stream", TABLE_FEED)
     sample = find_sample(work.lake, relation, snapshot) if isinstance(relation, Table) else None
-    if relation.uuid in views or (sample is not None and sample.definition.source == "stream"):
+    if relation.uuid in views or relation.uuid in feeds or (sample is not None and sample.definition.source == "stream"):
         return
     if sample is None:
-        message, hint = f'"{name}" is neither a continuous view nor a sample', "SHOW VIEWS and SHOW SAMPLES list them"
+        message = f'"{name}" is neither a continuous view nor a sample, nor a stream that follows a table'
+        hint = "SHOW VIEWS, SHOW SAMPLES and SHOW STREAMS list them"
     else:
         message = f'sample "{name}" is not of a stream: it is drawn when it is read'
         hint = f"REFRESH SAMPLE {name.relation} stores what is drawn"

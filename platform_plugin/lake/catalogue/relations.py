@@ -117,6 +117,14 @@ def read_noted_options(connection: Connection, names: Sequence[str], uuids: Sequ
     }
 
 
+def find_declared(connection: Connection, kind: str, mark: str) -> dict[UUID, Declaration]:
+    """The declarations of a kind whose stored options contain a text, by the relation's identity."""
+    if not sa.inspect(connection).has_table(RELATION.name):
+        return {}
+    query = sa.select(RELATION).where(RELATION.c.kind == kind, RELATION.c.options.contains(mark, autoescape=True))
+    return {UUID(row.relation_uuid): Declaration(kind=row.kind, options=json.loads(row.options)) for row in connection.execute(query)}
+
+
 def fold_declarations(connection: Connection, _oldest: int) -> int:
     """Delete the declarations of relations that no kept snapshot has."""
     is_there = sa.inspect(connection).has_table(RELATION.name)

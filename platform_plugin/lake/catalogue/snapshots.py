@@ -26,6 +26,13 @@ def snapshot_times() -> sa.Subquery:
     return sa.select(c.SNAPSHOT.c.snapshot_id, c.SNAPSHOT.c.snapshot_time).subquery()
 
 
+def list_snapshots(connection: Connection, *, after: int, until: int) -> list[int]:
+    """The kept snapshots after one, up to and including another."""
+    s = c.SNAPSHOT.c
+    query = sa.select(s.snapshot_id).where(s.snapshot_id > after, s.snapshot_id <= until)
+    return list(connection.execute(query.order_by(s.snapshot_id)).scalars())
+
+
 def read_times(connection: Connection, ids: Collection[int]) -> dict[int, datetime]:
     """The times of some snapshots, without those that have expired."""
     s = c.SNAPSHOT.c

@@ -24,7 +24,7 @@ from platform_plugin.language.statements.describe import Describe
 from platform_plugin.language.statements.drop import Drop
 from platform_plugin.language.statements.explain import Explain
 from platform_plugin.language.statements.insert import Insert
-from platform_plugin.language.statements.refresh import RebuildView, RefreshSample, RefreshView
+from platform_plugin.language.statements.refresh import RebuildView, RefreshSample, RefreshStream, RefreshView
 from platform_plugin.language.statements.select import Select
 from platform_plugin.language.statements.show import Show
 from platform_plugin.language.statements.statement import Statement
@@ -56,6 +56,7 @@ __all__ = [
     "Option",
     "RebuildView",
     "RefreshSample",
+    "RefreshStream",
     "RefreshView",
     "RenameColumn",
     "RenameRelation",

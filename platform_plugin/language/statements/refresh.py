@@ -1,4 +1,4 @@
-"""REFRESH VIEW, REFRESH SAMPLE and REBUILD VIEW: maintenance on demand."""
+"""REFRESH VIEW, REFRESH SAMPLE, REFRESH STREAM and REBUILD VIEW: maintenance on demand."""
 
 from __future__ import annotations
 
@@ -36,6 +36,13 @@ class RefreshSample(Statement):
     name: WrittenName
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshStream(Statement):
+    """The stream whose table is to be followed now."""
+
+    name: WrittenName
+
+
 def read_refresh_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH VIEW."""
     return RefreshView(name=cursor.name("a view name"))
@@ -49,3 +56,8 @@ def read_rebuild_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
 def read_refresh_sample(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH SAMPLE."""
     return RefreshSample(name=cursor.name("a sample name"))
+
+
+def read_refresh_stream(cursor: TokenCursor, _: StatementOpening) -> Statement:
+    """The statement after REFRESH STREAM."""
+    return RefreshStream(name=cursor.name("a stream name"))

@@ -213,6 +213,15 @@ STATEMENTS: list[StatementKind] = [
         page="refresh",
     ),
     StatementKind(
+        words=("REFRESH STREAM",),
+        value=refresh.RefreshStream,
+        read=refresh.read_refresh_stream,
+        run="platform_plugin.maintenance.refresh:run_refresh_stream",
+        explain="platform_plugin.maintenance.refresh:explain_refresh",
+        takes=_LIMITS,
+        page="refresh",
+    ),
+    StatementKind(
         words=("REBUILD VIEW", "REBUILD CONTINUOUS VIEW", "REBUILD MATERIALIZED VIEW"),
         value=refresh.RebuildView,
         read=refresh.read_rebuild_view,

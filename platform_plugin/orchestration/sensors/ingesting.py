@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.relations import read_declarations
-from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.files.sources import EVERYWHERE
 from platform_plugin.language.text.counting import count_text
@@ -20,8 +20,9 @@ from platform_plugin.orchestration.runs.jobs import RunNeed
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, count_failures, pause_seconds
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, TableFeed, read_declared_feed
 from platform_plugin.relations.streams.feeds.file_listing import plan_batch, read_listing
-from platform_plugin.relations.streams.feeds.positions import read_position
+from platform_plugin.relations.streams.feeds.ingest import BatchLimits
 from platform_plugin.relations.streams.feeds.sources import read_known_files, read_marks
+from platform_plugin.relations.streams.feeds.table_ingest import find_table_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -100,6 +101,13 @@ def read_listings(globs: Collection[str], *, sources: Sources = EVERYWHERE, seco
 
 def look_at_source(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str, Listing]) -> SourceLook:
     """How much of a source is unread, by a listing or from the catalogue; no row is read."""
+    if isinstance(feed, TableFeed):
+        found = find_table_batch(Workspace(lake), stream, feed, BatchLimits())
+        waiting = 0 if found is None else found.waiting.row_count
+        if found is not None and (found.waiting.first > 0 or feed.start == "latest"):
+            # Rows in the catalogue are not counted, and who starts with the latest has to begin somewhere.
+            waiting = max(waiting, 1)
+        return SourceLook(waiting=waiting, what="changes" if feed.changes else "rows")
     with lake.reading() as connection:
         match feed:
             case FilesFeed() if feed.glob not in listings:
@@ -120,12 +128,6 @@ def look_at_source(lake: Lake, stream: Table, feed: Feed, listings: Mapping[str,
                     marks=read_marks(connection, stream.uuid),
                 )
                 return SourceLook(waiting=sum(map(len, (batch.files, batch.waiting, batch.changed, batch.late))), what="files")
-            case TableFeed():
-                schema, _, relation = feed.table.rpartition(".")
-                source = lake.table((schema, relation) if schema else relation)
-                next_row_id = read_next_row_id(connection, source.id)
-                position = read_position(connection, stream.uuid)
-                return SourceLook(waiting=next_row_id - (position.next_row_id if position is not None else 0), what="rows")
             case _:
                 return SourceLook(waiting=None, what="records")
 

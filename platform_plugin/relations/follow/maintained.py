@@ -60,16 +60,20 @@ class RunControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingInput:
-    """The part of an input that a relation has not consumed: positions from `first` up to but not including `end`."""
+    """The part of an input that a relation has not consumed: positions from `first` up to but not including `end`.
+
+    Positions are row ids, or of changes snapshots; then `changes` is at most how many there are.
+    """
 
     relation: str
     first: int
     end: int
+    changes: int | None = None
 
     @property
     def row_count(self) -> int:
-        """The number of positions."""
-        return max(0, self.end - self.first)
+        """The number of rows, as far as it is known."""
+        return max(0, self.end - self.first) if self.changes is None else self.changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +98,17 @@ class DueRelation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFigures:
-    """What a step did, before it is committed. `jobs` and `tasks` are Spark's, and `on_spark` says why Spark was needed."""
+    """What a step did, before it is committed: `fed` are rows that it appended to a stream.
+
+    `jobs` and `tasks` are Spark's, and `on_spark` says why Spark was needed.
+    """
 
     names: tuple[str, ...] = ()
     ranges: frozenset[RangeKey] = frozenset()
     groups: int = 0
     compacted: int = 0
     fetched: int = 0
+    fed: int = 0
     jobs: int = 0
     tasks: int = 0
     on_spark: Mapping[str, str] = field(default_factory=dict)
@@ -171,6 +179,13 @@ class Maintenance(Protocol[M]):
 
     kind: str
     """The word by which a selection names them."""
+    precedes: bool = False
+    """Whether relations of other kinds follow them, so that their round comes first."""
+
+    def may_be_due(self, work: Workspace, selection: Selection) -> bool:
+        """Whether a look at all of them may be worth its cost; asked of those that precede others, before their round."""
+        del work, selection
+        return True
 
     def find(self, work: Workspace, snapshot: Snapshot, selection: Selection) -> tuple[list[M], dict[str, PlatformError]]:
         """The selected relations with changes at a snapshot, and the errors of those that can't be maintained."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language import statements as s
     from platform_plugin.relations.declarations import DeclaredRelation, DefinitionOutcome
+    from platform_plugin.relations.follow.maintained import Maintenance
 
 
 class StreamKind(DeclarableKind["Table"]):
@@ -111,6 +112,12 @@ class StreamKind(DeclarableKind["Table"]):
 
         declare_options(commit, table, declaration, altered_options(declaration, options, table.fields))
         commit.retain(table)
+
+    def maintenance(self) -> Sequence[Maintenance[Any]]:
+        """Streams that follow tables consume what has come to these."""
+        from platform_plugin.relations.streams.feed_maintenance import FEEDS
+
+        return (FEEDS,)
 
     def drop(self, work: Workspace, commit: Commit, relation: Table, snapshot: Snapshot, *, alone: bool) -> None:
         """Drop it with the records and cursors of its feed."""

@@ -4,7 +4,7 @@ from platform_plugin.errors import InvalidStatement
 from platform_plugin.language.script import parse_statement
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.statements.describe import Describe
-from platform_plugin.language.statements.refresh import RebuildView, RefreshSample, RefreshView
+from platform_plugin.language.statements.refresh import RebuildView, RefreshSample, RefreshStream, RefreshView
 from platform_plugin.language.statements.select import Select
 from platform_plugin.language.statements.show import Show, list_subjects
 from platform_plugin.language.statements.suspend import ResumeQuery, SuspendQuery
@@ -41,6 +41,7 @@ def test_explain():
 def test_refresh_suspend_resume():
     assert parse_statement("REFRESH VIEW v") == RefreshView(name=V)
     assert parse_statement("REFRESH SAMPLE v") == RefreshSample(name=V)
+    assert parse_statement("REFRESH STREAM v") == RefreshStream(name=V)
     assert parse_statement("REBUILD VIEW v") == RebuildView(name=V)
     assert parse_statement("SUSPEND QUERY 'q-1'") == SuspendQuery(id="q-1")
     assert parse_statement("RESUME QUERY 'q-1'") == ResumeQuery(id="q-1")
@@ -56,7 +57,7 @@ def test_refresh_suspend_resume():
         ("DESCRIBE", "expected a relation"),
         ("EXPLAIN EXPLAIN SELECT 1", "expected a query"),
         ("EXPLAIN DROP TABLE t", "expected a query"),
-        ("REFRESH v", "expected VIEW, CONTINUOUS VIEW, MATERIALIZED VIEW or SAMPLE"),
+        ("REFRESH v", "expected VIEW, CONTINUOUS VIEW, MATERIALIZED VIEW, SAMPLE or STREAM"),
         ("SUSPEND QUERY q", "expected 'the id of a query'"),
         ("SUSPEND QUERY ' '", "an empty query id"),
     ],

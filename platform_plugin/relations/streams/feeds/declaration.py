@@ -191,6 +191,10 @@ def altered_feed(declaration: Declaration, changes: Sequence[s.Option], columns:
     return {"feed": altered}
 
 
+TABLE_FEED = '"kind": "TABLE"'
+"""What the stored options of a stream contain whose feed is a table."""
+
+
 def feed_of(stored: Mapping[str, Any]) -> Feed:
     """The feed for its stored form.
 

@@ -13,6 +13,7 @@ from platform_plugin.lake.catalogue.stalls import read_gate_stalls
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.commit.gates import GateRefusal
 from platform_plugin.relations import hooks
+from platform_plugin.relations.follow.maintained import RunControl
 from platform_plugin.relations.missing import name_missing_relations
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, KafkaFeed, read_declared_feed
 
@@ -92,7 +93,7 @@ def run_ingest(
     for attempt in range(_ATTEMPTS):
         table, feed = find_feed(work, stream)
         if not past_gate:
-            _refuse_bypass(work, table)
+            refuse_bypass(work, table)
         try:
             with work.lake.gates.ignoring(table.name) if past_gate else nullcontext():
                 report = _run_batch(work, table, feed, limits or BatchLimits(), timeout=timeout, progress=progress)
@@ -106,7 +107,7 @@ def run_ingest(
     raise AssertionError  # unreachable: the last attempt returns or raises
 
 
-def _refuse_bypass(work: Workspace, table: Table) -> None:
+def refuse_bypass(work: Workspace, table: Table) -> None:
     """Refuse to read a batch that a gate holds back, which this process does not have."""
     if work.lake.gates.find(table.name) is not None:
         return
@@ -148,4 +149,4 @@ def _run_batch(
         return run_kafka_batch(work, table, feed, limits, timeout=timeout, progress=progress)
     from platform_plugin.relations.streams.feeds.table_ingest import run_table_batch
 
-    return run_table_batch(work, table, feed, limits)
+    return run_table_batch(work, table, feed, limits, RunControl(timeout=timeout, progress=progress))

@@ -72,9 +72,9 @@ def note_offset(
     commit.also(move)
 
 
-def note_position(commit: Commit, stream: Table, reached: Position, *, expected: Position | None) -> None:
-    """Move, within a commit, the cursor in a table from what was read, which is None if the stream has read nothing of it."""
-    move = MoveCursor(
+def move_position(stream: Table, reached: Position, *, expected: Position | None) -> MoveCursor:
+    """The move of the cursor in a table from what was read, which is None if the stream has read nothing of it."""
+    return MoveCursor(
         owner=stream.uuid,
         input=reached.source_uuid,
         expected=None if expected is None else expected.snapshot_id,
@@ -84,4 +84,3 @@ def note_position(commit: Commit, stream: Table, reached: Position, *, expected:
         consumer=f'the feed of stream "{stream.name}"',
         is_traced=False,
     )
-    commit.also(move)

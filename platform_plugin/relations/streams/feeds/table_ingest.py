@@ -1,4 +1,4 @@
-"""`run_table_batch`: ingests what was appended to a table; whole files are shared, other rows copied."""
+"""`find_table_batch` and `run_table_batch`: what was appended to a table, for a stream; whole files are shared, other rows copied."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
 from platform_plugin.lake.files.files import ROW_ID, fit_rows
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
+from platform_plugin.lake.read.last_change import differs_since
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.read.scan import read_scan
 from platform_plugin.relations import hooks
+from platform_plugin.relations.follow.maintained import WaitingInput
+from platform_plugin.relations.streams.feed_step import FeedStep
 from platform_plugin.relations.streams.feeds.ingest import IngestReport
-from platform_plugin.relations.streams.feeds.positions import Position, note_position, read_position
+from platform_plugin.relations.streams.feeds.positions import Position, move_position, read_position
 from platform_plugin.relations.streams.feeds.sources import SourceGap
 from platform_plugin.relations.streams.group import find_by_identity
 
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan, TableScan
+    from platform_plugin.relations.follow.maintained import RunControl
     from platform_plugin.relations.hooks import AppendPart
+    from platform_plugin.relations.streams.feed_step import FeedBatch
     from platform_plugin.relations.streams.feeds.declaration import TableFeed
     from platform_plugin.relations.streams.feeds.ingest import BatchLimits
 
@@ -93,15 +98,69 @@ def plan_table_batch(source: SourceTable, position: Position, *, max_files: int,
     )
 
 
-def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: BatchLimits) -> IngestReport:
-    """Append the table's new rows to the stream, without Spark."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendBatch:
+    """The next rows of a table for a stream that follows its appends."""
+
+    stream: Table
+    source: SourceTable
+    known: Position | None
+    position: Position
+    plan: TablePlan
+
+    @property
+    def waiting(self) -> WaitingInput:
+        """The rows, by the row ids that the table gave out."""
+        return WaitingInput(relation=str(self.source.scan.table.name), first=self.position.next_row_id, end=self.plan.next_row_id)
+
+    @property
+    def left(self) -> tuple[int, int]:
+        """The files that stay for later batches, and their bytes."""
+        return self.plan.waiting, self.plan.waiting_bytes
+
+    @property
+    def engine(self) -> str:
+        """In this process."""
+        return "none: files are shared, or copied where they hold other rows too"
+
+    def write(self, work: Workspace, control: RunControl) -> FeedStep:
+        """Share the files that have new rows only, and copy the new rows of others."""
+        del control
+        lake, stream = work.lake, self.stream
+        shared, copied = _share(lake, stream, self.plan.whole)
+        parts = _copy(lake, stream, self.source.scan, [*copied, *self.plan.mixed], self.position)
+        # Bounds are kept by snapshot as long as files are left out; then the rest is looked for among all newer files again.
+        seen = self.position.snapshot_id if self.plan.waiting else self.source.scan.snapshot.id
+        reached = Position(source_uuid=self.position.source_uuid, snapshot_id=seen, next_row_id=self.plan.next_row_id)
+        held = [rows for _, rows in parts if rows is not None]
+        # Of shared files nobody has seen the rows, and a run looks at them all.
+        is_seen = bool(held) and not shared and len(held) == len(parts)
+        written = [file for file, _ in parts]
+        return FeedStep(
+            stream=stream,
+            appended=[*shared, *written],
+            files=written,
+            move=move_position(stream, reached, expected=self.known),
+            held=pa.concat_tables(held) if is_seen else None,
+        )
+
+
+def find_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: BatchLimits) -> FeedBatch | None:
+    """The next batch of a table for a stream, or None if nothing waits in it."""
     lake = work.lake
     lake.prepare_tables(CURSOR_TABLES)
     table = lake.table(_name(feed.table))
     if feed.changes:
-        from platform_plugin.relations.streams.feeds.change_ingest import run_change_batch
+        from platform_plugin.relations.streams.feeds.change_ingest import find_change_batch
 
-        return run_change_batch(work, stream, feed, table)
+        return find_change_batch(work, stream, feed, table, limits)
+    with lake.reading() as connection:
+        known = read_position(connection, stream.uuid)
+        newest = read_snapshot(connection)
+        if known is not None and known.source_uuid == str(table.uuid) and newest is not None:
+            present = lake.find_table(connection, table.name, newest)
+            if not differs_since(connection, present, known.snapshot_id, newest, appends_only=True):
+                return None
     source, known = _look(lake, table, stream)
     if known is not None and known.source_uuid != str(table.uuid):
         raise SourceGap(
@@ -114,33 +173,38 @@ def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: Bat
     position = known or begin
     plan = plan_table_batch(source, position, max_files=limits.max_files or feed.max_files, max_bytes=limits.max_bytes or feed.max_bytes)
     if plan.next_row_id == position.next_row_id and known is not None:
+        return None
+    return AppendBatch(stream=stream, source=source, known=known, position=position, plan=plan)
+
+
+def run_table_batch(work: Workspace, stream: Table, feed: TableFeed, limits: BatchLimits, control: RunControl) -> IngestReport:
+    """Append the next batch of a table to the stream, in a commit of its own."""
+    lake = work.lake
+    batch = find_table_batch(work, stream, feed, limits)
+    if batch is None:
         return IngestReport(stream=str(stream.name))
-    shared, copied = _share(lake, stream, plan.whole)
-    parts = _copy(lake, stream, source.scan, [*copied, *plan.mixed], position)
-    written = [file for file, _ in parts]
-    # Bounds are kept by snapshot as long as files are left out; then the rest is looked for among all newer files again.
-    seen = position.snapshot_id if plan.waiting else source.scan.snapshot.id
+    step = batch.write(work, control)
     try:
         base = lake.snapshot()
-        # Of shared files nobody has seen the rows, and a run looks at them all.
-        own = [] if shared else _show(lake, base, stream, parts)
+        own = [] if step.held is None else _show(lake, base, stream, step.held)
         with lake.commit(f"ingest into {stream.name}", base=base) as commit:
-            commit.append(stream, [*shared, *written])
+            step.put(commit)
             for part in own:
                 commit.follow(part)
-            reached = Position(source_uuid=str(table.uuid), snapshot_id=seen, next_row_id=plan.next_row_id)
-            note_position(commit, stream, reached, expected=known)
         for part in own:
             part.settle()
     except PlatformError:
-        lake.discard(written)
+        lake.discard(step.files)
         raise
+    waiting, waiting_bytes = batch.left
     return IngestReport(
         stream=str(stream.name),
-        rows=sum(file.record_count for file in (*shared, *written)),
-        files=len(shared) + len(written),
-        waiting=plan.waiting,
-        waiting_bytes=plan.waiting_bytes,
+        rows=step.row_count,
+        files=len(step.appended),
+        waiting=waiting,
+        waiting_bytes=waiting_bytes,
+        jobs=step.jobs,
+        tasks=step.tasks,
         snapshot=commit.made.id,
     )
 
@@ -218,9 +282,6 @@ def _write(lake: Lake, stream: Table, rows: pa.Table, is_new: np.ndarray[Any, np
     return [(lake.write(stream, new), new)]
 
 
-def _show(lake: Lake, base: Snapshot, stream: Table, copied: _Copied) -> list[AppendPart]:
-    """Show rows that were copied and are held to who listens to appends, unless they no longer have the stream's shape."""
-    held = [rows for _, rows in copied if rows is not None]
-    if not held or len(held) < len(copied) or find_by_identity(lake, stream, base) != stream:
-        return []
-    return hooks.ask_append_parts(lake, base, stream, pa.concat_tables(held))
+def _show(lake: Lake, base: Snapshot, stream: Table, rows: pa.Table) -> list[AppendPart]:
+    """Show rows to who listens to appends, unless they no longer have the stream's shape."""
+    return hooks.ask_append_parts(lake, base, stream, rows) if find_by_identity(lake, stream, base) == stream else []
