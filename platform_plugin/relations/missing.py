@@ -10,7 +10,7 @@ from platform_plugin.lake.catalogue.relations import STATE, Declaration, read_de
 from platform_plugin.lake.catalogue.tables import find_nearest_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.lake.lake import Lake
@@ -25,10 +25,14 @@ def name_missing_relations(lake: Lake, name: Name, snapshot: Snapshot, *kinds: s
         yield
     except UnknownObject as error:
         near = find_nearest_name(name, _names(lake, snapshot, kinds))
-        listed = " and ".join(_LISTED_BY[kind] for kind in kinds) or "SHOW TABLES"
+        listed = _join_words([_LISTED_BY[kind] for kind in kinds], "and") or "SHOW TABLES"
         hint = f"did you mean {near}?" if near is not None else f"{listed} {'lists' if len(kinds) < 2 else 'list'} what there is"
-        what = " or ".join(kinds) or "relation"
+        what = _join_words(kinds, "or") or "relation"
         raise UnknownObject(f'{what} "{name}" does not exist at snapshot {snapshot.id}', hint=hint) from error
+
+
+def _join_words(words: Sequence[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def _names(lake: Lake, snapshot: Snapshot, kinds: Collection[str]) -> Iterator[Name]:

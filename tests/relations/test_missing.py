@@ -31,8 +31,8 @@ def platform(tmp_path):
         (lambda p: find_named(p.work, "posts", p.lake.snapshot()), 'sample "main.posts" does', "SHOW SAMPLES lists what there is"),
         (
             lambda p: Maintainer(p.work, [Name.of("nosuch")]).run(None, once=True),
-            'view or sample "main.nosuch" does not exist',
-            "SHOW VIEWS and SHOW SAMPLES list what there is",
+            'view, sample or stream "main.nosuch" does not exist',
+            "SHOW VIEWS, SHOW SAMPLES and SHOW STREAMS list what there is",
         ),
         (lambda p: p.execute("INSERT INTO zzz VALUES (1)"), 'table "main.zzz" does not exist', "run SHOW TABLES"),
     ],
