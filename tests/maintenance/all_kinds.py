@@ -35,7 +35,7 @@ Row = tuple[int | None, int | None]
 ROW = st.tuples(st.none() | st.integers(0, 3), st.none() | st.integers(-5, 5))
 STREAMS = ("ring", "log")
 CLIENT = st.integers(0, 1)
-WAYS = ("", "WITH (maintenance = 'eager')", "WITH (maintenance = 'batch', batch_rows = 4)", "WITH (maintenance = 'deferred')")
+WAYS = ("maintenance = 'split'", "maintenance = 'eager'", "maintenance = 'batch', batch_rows = 4", "maintenance = 'deferred'")
 
 
 def total(values: list[int | None]) -> int | None:
@@ -226,9 +226,11 @@ class AllKinds(RuleBasedStateMachine):
     @rule(client=CLIENT, stream=st.sampled_from(STREAMS), shape=st.sampled_from(sorted(QUERIES)), data=st.data())
     def create_view(self, client: int, stream: str, shape: str, data: Any) -> None:
         name, way = self.next_name("view"), data.draw(st.sampled_from(WAYS))
-        held = self.first_held(stream)
-        self.client(client).execute(f"CREATE CONTINUOUS VIEW {name} {way} AS {QUERIES[shape][0].format(stream=stream)}")
-        self.views[name] = ReaderModel(stream, shape, held)
+        start = data.draw(st.sampled_from(["now", "earliest"]))
+        first = len(self.streams[stream].rows) if start == "now" else self.first_held(stream)
+        query = QUERIES[shape][0].format(stream=stream)
+        self.client(client).execute(f"CREATE CONTINUOUS VIEW {name} WITH (start = '{start}', {way}) AS {query}")
+        self.views[name] = ReaderModel(stream, shape, first)
 
     @precondition(lambda self: self.views)
     @rule(client=CLIENT, data=st.data())
