@@ -15,7 +15,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.migrations.arrival_logs import VERSION
 from platform_plugin.lake.migrations.version import read_version
 
@@ -75,7 +74,7 @@ def unpack_segments(data: bytes) -> list[LoggedSegment]:
 
 def has_logs(connection: Connection) -> bool:
     """Whether the catalogue has the table; a lake of an earlier version lacks it until somebody writes to it."""
-    return read_version(connection) >= VERSION and has_table(connection, ARRIVAL_LOG.name)
+    return read_version(connection) >= VERSION and sa.inspect(connection).has_table(ARRIVAL_LOG.name)
 
 
 def read_logged(connection: Connection, uuid: UUID | str, *, beyond: int = -1, since: datetime | None = None) -> list[LoggedSegment]:
