@@ -95,21 +95,19 @@ def literal(value: Any, kind: str) -> str:
 
 
 def written_rows(name: str, rows: Sequence[tuple[Any, ...]], columns: dict[str, str], first: int = 0) -> str:
-    """A SELECT that gives these rows, with the number of each."""
-    kinds = list(columns.values())
-    names = [*columns, "_row_id"]
-    selects = [
-        "SELECT "
-        + ", ".join(
-            [
-                *(f"{literal(value, kind)} AS {name}" for name, value, kind in zip(names, row, kinds, strict=False)),
-                f"CAST({number} AS BIGINT) AS _row_id",
-            ]
-        )
-        for number, row in enumerate(rows, first)
+    """A SELECT that gives these rows, with the number of each.
+
+    They are one list of values: of unions of single rows Spark makes plans that its own tasks can't always read.
+    """
+    kinds = [*columns.values(), "BIGINT"]
+    names = ", ".join([*columns, "_row_id"])
+    listed = [
+        ", ".join(literal(value, kind) for value, kind in zip((*row, number), kinds, strict=True)) for number, row in enumerate(rows, first)
     ]
-    nothing = "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in zip(names, [*kinds, "BIGINT"], strict=True))
-    return " UNION ALL ".join(selects) or f"{nothing} WHERE 1 = 0"
+    nothing = ", ".join(f"CAST(NULL AS {kind})" for kind in kinds)
+    made = "), (".join(listed or [nothing])
+    # In one partition, where the first row is the first of the list.
+    return f"SELECT /*+ COALESCE(1) */ {names} FROM (VALUES ({made})) AS {name}_values ({names})" + ("" if listed else " WHERE 1 = 0")
 
 
 def written(rows: Rows) -> list[str]:

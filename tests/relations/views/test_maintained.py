@@ -90,9 +90,13 @@ def check(platform: Platform, texts: Mapping[str, str], found: Rows) -> None:
     """Every view, maintained, has what its text gives over all rows."""
     maintain(platform, list(texts.values()), found)
     spark = platform.work.session.spark
+    different = {}
     for number, (name, text) in enumerate(texts.items()):
         expected = bag(spark.sql(whole(text, found)).collect())
-        assert bag(list(platform.execute(f"SELECT * FROM v{number}"))) == expected, name
+        answer = bag(list(platform.execute(f"SELECT * FROM v{number}")))
+        if answer != expected:
+            different[name] = (answer, expected)
+    assert different == {}
 
 
 def ask_if_able(platform: Platform, text: str, found: Rows) -> list[tuple[Any, ...]] | None:

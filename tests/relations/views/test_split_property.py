@@ -8,6 +8,7 @@ import pytest
 import sqlglot
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from sqlglot import exp
 
 from tests.relations.views.composed import COLUMNS, Cut, Rows, bag, composed, split
 from tests.relations.views.queries import queries, rows, towers
@@ -48,7 +49,12 @@ def _plain(row: tuple[Any, ...]) -> list[Any]:
 
 
 def ask(engine: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
-    return bag(engine.execute(sqlglot.transpile(sql, read="spark", write="duckdb")[0]).fetchall())
+    """DuckDB's answer, without the grand total that it gives of no rows where Spark, with several grouping sets, gives nothing."""
+    tree = sqlglot.parse_one(sql, read="spark")
+    for group in tree.find_all(exp.Group):
+        if group.find(exp.GroupingSets, exp.Rollup, exp.Cube) is not None:
+            group.parent_select.having("count(*) > 0", copy=False)
+    return bag(engine.execute(tree.sql("duckdb", unsupported_level=sqlglot.ErrorLevel.IGNORE)).fetchall())
 
 
 def range_of(stream: str, first: int, last: int) -> str:
