@@ -35,7 +35,7 @@ from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.plans import prepare_plan, read_plans
 from platform_plugin.relations.views.read.shared_results import find_shared_results
 from platform_plugin.relations.views.read.view import split_name
-from platform_plugin.relations.views.record import VIEW_TABLES
+from platform_plugin.relations.views.record import VIEW_TABLES, read_records
 from platform_plugin.relations.views.relations import describe_relations
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run_create_view(work: Workspace, statement: s.CreateView, *, since: Snapshot
             return statement_result(snapshot, f"view {name} exists already")
         definition = _prepare_view(work, statement, snapshot)
         if definition is None:
-            return _create_plain(work, statement, snapshot)
+            return _create_plain(work, statement, snapshot, old)
         new = _new_view(work, statement, definition, since=since)
         with _place_refusals(work, statement, snapshot):
             try:
@@ -258,11 +258,18 @@ def explain_create_view(work: Workspace, explain: s.Explain, _arguments: Argumen
     return Result(pa.table({"plan": text.splitlines()}), snapshot=snapshot)
 
 
-def _create_plain(work: Workspace, statement: s.CreateView, snapshot: Snapshot) -> Result:
+def _create_plain(work: Workspace, statement: s.CreateView, snapshot: Snapshot, old: View | None) -> Result:
     name = lake_name(statement.name)
     with place_errors(statement.name.span), work.lake.commit(f"create view {name}", base=snapshot) as commit:
+        if old is not None and _is_continuous(work, old):
+            drop_views(work, commit, [old], snapshot)
         _put_plain(work, commit, statement)
     return statement_result(commit.made, _PLAIN.format(name))
+
+
+def _is_continuous(work: Workspace, view: View) -> bool:
+    with work.lake.reading() as connection:
+        return view.uuid in read_records(connection, only=view.uuid)
 
 
 def _put_plain(work: Workspace, commit: Commit, statement: s.CreateView) -> None:

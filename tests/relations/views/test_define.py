@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import InvalidValue, ObjectExists, PlatformError
 from platform_plugin.lake.lake import Lake
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 
 ROOT = Path(__file__).parents[3]
@@ -146,6 +147,39 @@ def test_views_are_replaced_together_with_states_that_they_share(platform):
     assert states(platform) == ["v0", "v1"]
     append(platform, (1, 6), (2, 3))
     assert [answer(platform, view) for view in ("v0", "twin", "v1")] == [[(1, 6)], [(1, 6)], [(1, 11), (2, 3)]]
+
+
+def rows_of_nodes(platform):
+    """How many nodes are in use, and by how many parts of views."""
+    counted = "SELECT count(DISTINCT node_uuid), count(*) FROM platform_node_use WHERE end_snapshot IS NULL"
+    with platform.lake.reading() as connection:
+        return tuple(connection.execute(sa.text(counted)).one())
+
+
+@pytest.mark.spark
+def test_a_continuous_view_that_becomes_a_plain_one_leaves_no_state(spark_server, tmp_path):
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE STREAM posts (uid INT, score INT)")
+        platform.execute("CREATE TABLE users (id INT, region STRING)")
+        _replace_by_plain(platform)
+
+
+def _replace_by_plain(platform):
+    platform.execute(f"CREATE VIEW other AS {SUMS.format(7)}")
+    before = rows_of_nodes(platform)
+    tables = len(platform.lake.tables())
+    platform.execute(f"CREATE VIEW v AS {SUMS.format(1)}")
+    append(platform, (1, 5), (2, 9))
+    run_maintenance(platform.work)
+    assert rows_of_nodes(platform) > before
+    platform.execute("CREATE OR REPLACE VIEW v AS SELECT id, region FROM users")
+    assert (states(platform), rows_of_nodes(platform), len(platform.lake.tables())) == (["other"], before, tables)
+    assert [view.name.relation for view in platform.lake.views()] == ["other", "v"]
+    platform.execute(f"CREATE OR REPLACE VIEW v AS {SUMS.format(4)}")
+    append(platform, (1, 6))
+    assert answer(platform, "v")[0][0] == 1
+    platform.execute("DROP VIEW v")
+    assert (states(platform), rows_of_nodes(platform)) == (["other"], before)
 
 
 def test_a_state_without_likeness_is_not_shared(platform):
