@@ -266,6 +266,7 @@ class _Cutter:
             part = Aggregate(source=source, keys=store.keys, calls=tuple(store.stored))
             numbered = _ROW in columns_in(part)
             if numbered and find_ungrouped_streams(branch):
+                self._check_row_ids(branch)
                 inner, column = add_row_id(source)
                 calls = tuple(replace(item, value=map_columns(item.value, _instead(column))) for item in part.calls)
                 part = replace(part, source=inner, calls=calls)
@@ -313,6 +314,19 @@ class _Cutter:
                     f"group {stream} by the columns that are compared, in a sub-query in FROM, and LEFT JOIN the groups: "
                     "a count of no rows is NULL there, so write coalesce(n, 0)",
                 )
+
+    def _check_row_ids(self, branch: Any) -> None:
+        """Refuse the order of arrival of a stream with a column of its own that is called as the row id."""
+        scan = find_ungrouped_streams(branch)[0]
+        own = next((found.name for found in scan.fields if found.name.lower() == ROW_ID and not found.hidden), None)
+        if own is not None:
+            raise self.refuse(
+                "A1",
+                ROW_ID,
+                f'the order of arrival is not known in stream "{name_of(scan)}", which has a column "{own}" of its own',
+                scan.at,
+                f"write max_by(x, {own}) in place of last(x), if that column says the order, or rename it; not the same if it does not",
+            )
 
     def _clash(self, node: SetOperation, name: str) -> Exception:
         message = f'UNION ALL brings column "{name}" to a type that only Spark knows'
