@@ -77,7 +77,7 @@ def run_reconcile(work: Workspace, name: Name, *, parts: int = 1, part: int = 0)
         exact = next((column.name for column in plan.columns if column.type is not None and type_text(column.type) not in _INEXACT), None)
         names = list(kept.columns)
         ours, theirs = (_rows(work, frame.toDF(*names), exact, parts, part) for frame in (kept, whole))
-    return Reconciliation(snapshot=snapshot.id, rows=len(theirs), differences=tuple(_differences(names, ours, theirs)))
+    return Reconciliation(snapshot=snapshot.id, rows=len(theirs), differences=tuple(find_differences(names, ours, theirs)))
 
 
 def _batch(work: Workspace, view: View, record: ViewRecord, plan: SplitPlan, snapshot: Snapshot) -> DataFrame:
@@ -125,7 +125,7 @@ def _rows(work: Workspace, frame: DataFrame, exact: str | None, parts: int, part
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def _differences(names: list[str], ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> list[Mapping[str, str]]:
+def find_differences(names: list[str], ours: list[tuple[Any, ...]], theirs: list[tuple[Any, ...]]) -> list[Mapping[str, str]]:
     """The rows that only one side has; what is inexact may differ in its last digits."""
     mine, other = Counter(map(_rounded, ours)), Counter(map(_rounded, theirs))
     only_view, only_query = list((mine - other).elements()), list((other - mine).elements())

@@ -98,12 +98,12 @@ def pairs(ours: Callable[[], object], other: Callable[[], object], *, times: int
     """The median of the paired ratios of the other's time to ours, and our median seconds; a first pair warms up."""
     ratios, taken = [], []
     for turn in range(times + 1):
-        clock = {}
+        took = {}
         for arm in (ours, other) if turn % 2 else (other, ours):
             begin = clock()
             arm()
-            clock[arm] = clock() - begin
+            took[arm] = clock() - begin
         if turn:
-            ratios.append(clock[other] / clock[ours])
-            taken.append(clock[ours])
+            ratios.append(took[other] / took[ours])
+            taken.append(took[ours])
     return median(ratios), median(taken)

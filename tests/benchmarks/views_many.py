@@ -40,7 +40,7 @@ MIXED = (
 )
 # Views that the Arrow kernel refuses.
 BY_SPARK = (
-    "SELECT date_trunc('HOUR', ts) AS h, count(*) AS n FROM {stream} WHERE item > {number} GROUP BY 1",
+    "SELECT hash(name) AS h, count(*) AS n FROM {stream} WHERE item > {number} GROUP BY 1",
     "SELECT pmod(uid, {number} + 2) AS k, count(DISTINCT name) AS n, stddev(price) AS d FROM {stream} GROUP BY 1",
     "SELECT regexp_replace(name, '[0-9]+', 'x{number}') AS name, sum(score) AS t FROM {stream} GROUP BY 1",
     "SELECT item, collect_list(score) AS l, last(price) AS p FROM {stream} WHERE score > {number} GROUP BY item",
