@@ -18,23 +18,25 @@ aggregate | safe bounded type:bigint retract:weight kernel:count | count count_i
 aggregate | safe bounded type:boolean retract:not-number kernel:max | bool_or
 aggregate | safe bounded type:boolean retract:not-number kernel:min | bool_and
 aggregate | safe bounded type:sum retract:weight kernel:sum | sum
-aggregate | safe type:argument retract:not-number | bit_and bit_or
-aggregate | safe type:argument retract:weight | bit_xor
+aggregate | safe type:argument retract:not-number kernel:list | bit_and bit_or
+aggregate | safe type:argument retract:weight kernel:list | bit_xor
 aggregate | safe type:list retract:difference | collect_list
 aggregate | safe type:list retract:not-number | collect_set
-aggregate | safe type:sum retract:not-overflow | try_sum
+aggregate | safe type:sum retract:not-overflow kernel:sum | try_sum
 aggregate | safe retract:not-sketch | hll_sketch_agg
 aggregate | bounded type:argument retract:not-row | first last
 aggregate | bounded type:argument retract:not-sketch | percentile_approx
-aggregate | bounded type:double retract:formula | stddev_samp var_pop var_samp
-aggregate | bounded type:quantile retract:number | median percentile
+aggregate | bounded type:double retract:formula kernel:stddev | stddev_samp
+aggregate | bounded type:double retract:formula kernel:variance | var_pop var_samp
+aggregate | bounded type:quantile retract:number kernel:list | median percentile
 aggregate | type:argument retract:number | mode
-aggregate | type:average retract:weight | try_avg
+aggregate | type:average retract:weight kernel:sum+count | try_avg
 aggregate | type:bigint retract:formula | regr_count
 aggregate | type:bigint retract:not-sketch | approx_count_distinct
 aggregate | type:bigint | grouping_id
 aggregate | type:double retract:formula | corr covar_pop covar_samp regr_avgx regr_avgy regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-aggregate | type:double retract:formula | regr_syy stddev_pop
+aggregate | type:double retract:formula kernel:stddev | stddev_pop
+aggregate | type:double retract:formula | regr_syy
 aggregate | type:double retract:number | kurtosis skewness
 aggregate | type:quantile retract:number | percentile_cont
 aggregate | retract:difference | listagg
@@ -61,7 +63,7 @@ generator | source | explode explode_outer inline inline_outer json_tuple posexp
 generator | source | variant_explode_outer
 table | source | collations range sql_keywords unnest
 scalar | clock | curdate current_date current_time current_timestamp localtime localtimestamp now
-scalar | clock-if-empty | unix_timestamp
+scalar | clock-if-empty kernel:divide | unix_timestamp
 scalar | setting | current_catalog current_database current_path current_schema current_timezone current_user input_file_block_length
 scalar | setting | input_file_block_start input_file_name session_user user version
 scalar | dice | monotonically_increasing_id rand randn random randstr shuffle spark_partition_id uniform uuid
@@ -71,41 +73,66 @@ scalar | window-column time-window type:session | session_window
 scalar | time-window | window_time
 scalar | reads-time | to_timestamp_ltz to_timestamp_ntz try_to_date try_to_timestamp
 scalar | reads-time bounded | timestamp
-scalar | reads-time bounded type:date | date to_date
+scalar | reads-time bounded type:date kernel:cast | date to_date
 scalar | reads-time bounded type:timestamp | to_timestamp
 scalar | unit-first | dateadd timestamp_add timestamp_diff timestampadd timestampdiff
-scalar | unit-first bounded type:date | date_add
-scalar | unit-first bounded type:int | date_diff datediff
+scalar | unit-first bounded type:date kernel:add | date_add
+scalar | unit-first bounded type:int kernel:subtract | date_diff datediff
 scalar | safe bounded type:common kernel:coalesce | coalesce
 scalar | safe bounded type:int kernel:day | day
 scalar | safe bounded type:int kernel:month | month
 scalar | safe bounded type:int kernel:year | year
-scalar | safe bounded type:int | hour minute
-scalar | safe bounded type:string | lower upper
-scalar | safe bounded type:timestamp | date_trunc
-scalar | safe bounded | second
-scalar | safe type:date | trunc
+scalar | safe bounded type:int kernel:hour | hour
+scalar | safe bounded type:int kernel:minute | minute
+scalar | safe bounded type:string kernel:ascii_lower | lower
+scalar | safe bounded type:string kernel:ascii_upper | upper
+scalar | safe bounded type:timestamp kernel:floor_temporal | date_trunc
+scalar | safe bounded kernel:second | second
+scalar | safe type:date kernel:floor_temporal+cast | trunc
 scalar | safe type:int kernel:quarter | quarter
-scalar | safe type:int | dayofweek dayofyear weekday weekofyear
-scalar | bounded type:argument | nullif
+scalar | safe type:int kernel:day_of_week | weekday
+scalar | safe type:int kernel:day_of_week+add | dayofweek
+scalar | safe type:int kernel:day_of_year | dayofyear
+scalar | safe type:int kernel:iso_week | weekofyear
+scalar | bounded type:argument kernel:equal+if_else | nullif
 scalar | bounded type:bigint | bigint
 scalar | bounded type:boolean | boolean
-scalar | bounded type:branches | if
-scalar | bounded type:common | abs greatest ifnull least nvl
+scalar | bounded type:branches kernel:case_when | if
+scalar | bounded type:common kernel:abs_checked | abs
+scalar | bounded type:common kernel:coalesce | ifnull nvl
+scalar | bounded type:common kernel:max_element_wise | greatest
+scalar | bounded type:common kernel:min_element_wise | least
 scalar | bounded type:date | date_sub
-scalar | bounded type:double | double exp ln log10 pow power sqrt
+scalar | bounded type:double kernel:sqrt | sqrt
+scalar | bounded type:double | double exp ln log10 pow power
 scalar | bounded type:float | float
 scalar | bounded type:int kernel:utf8_length | length
 scalar | bounded type:int | int
 scalar | bounded type:list | array
 scalar | bounded type:rounded | round
 scalar | bounded type:string kernel:utf8_slice_codeunits | substr substring
-scalar | bounded type:string | date_format left right string trim
+scalar | bounded type:string kernel:strftime | date_format
+scalar | bounded type:string kernel:utf8_trim | trim
+scalar | bounded type:string | left right string
 scalar | bounded kernel:day | dayofmonth
 scalar | bounded kernel:match_like | like
 scalar | bounded kernel:utf8_length | char_length
-scalar | bounded | cast ceil ceiling decimal exists floor isnotnull isnull lcase log ltrim mod
-scalar | bounded | named_struct rtrim sign struct try_cast try_divide ucase
+scalar | bounded kernel:ascii_lower | lcase
+scalar | bounded kernel:ascii_upper | ucase
+scalar | bounded kernel:binary_join_element_wise | concat
+scalar | bounded kernel:ceil | ceil ceiling
+scalar | bounded kernel:floor | floor
+scalar | bounded kernel:is_null | isnull
+scalar | bounded kernel:is_valid | isnotnull
+scalar | bounded kernel:make_struct | struct
+scalar | bounded kernel:ends_with | endswith
+scalar | bounded kernel:match_substring | contains
+scalar | bounded kernel:starts_with | startswith
+scalar | bounded kernel:utf8_ltrim | ltrim
+scalar | bounded kernel:utf8_rtrim | rtrim
+scalar | kernel:replace_substring | replace
+scalar | bounded | cast decimal exists log mod
+scalar | bounded | named_struct sign try_cast try_divide
 scalar | type:common | negative positive
 scalar | type:date | last_day next_day
 scalar | type:double | cbrt cos degrees log2 radians sin tan

@@ -93,6 +93,8 @@ COLUMNS = {
         "d": pa.array([0.5, 1.5, None]),
         "s": pa.array(["abc", None, "ä"]),
         "b": pa.array([True, None, False]),
+        "ascii": pa.array(["A", None, "b"]),
+        "at": pa.array([1, 2, None], pa.timestamp("us")),
         "day": pa.array([1, 2, None], pa.int32()).cast(pa.date32()),
     }.items()
 }
@@ -107,7 +109,8 @@ def test_functions_of_the_kernel_are_arrows():
 
 def run_aggregate(name, argument):
     """Whether the kernel computes an aggregate of a column."""
-    call = Scalar(exp.Anonymous(this=name, expressions=[exp.column(argument, table="t")]))
+    more = [exp.Literal.number("0.5")] if name == "percentile" else []
+    call = Scalar(exp.Anonymous(this=name, expressions=[exp.column(argument, table="t"), *more]))
     try:
         aggregate(ArrowRows(columns=COLUMNS, count=3), [], [Item(value=call, name="v")])
     except NotSupportedByArrow:
@@ -121,7 +124,29 @@ def test_the_kernel_computes_the_aggregates_that_the_table_says(name):
 
 
 # What the parser makes nodes of their own of, and what takes any number of arguments, the kernel evaluates in its own way.
-NODES = {"like": "t.s LIKE 'a%'", "coalesce": "coalesce(t.i, 2)"}
+NODES = {
+    "like": "t.s LIKE 'a%'",
+    "coalesce": "coalesce(t.i, 2)",
+    "ifnull": "ifnull(t.i, 2)",
+    "nvl": "nvl(t.i, 2)",
+    "nullif": "nullif(t.i, 2)",
+    "if": "if(t.b, t.i, 2)",
+    "isnull": "isnull(t.i)",
+    "isnotnull": "isnotnull(t.i)",
+    "greatest": "greatest(t.i, 2)",
+    "least": "least(t.i, 2)",
+    "struct": "struct(t.i, t.d)",
+    "date_trunc": "date_trunc('HOUR', t.at)",
+    "trunc": "trunc(t.day, 'MONTH')",
+    "date_format": "date_format(t.at, 'yyyy')",
+    "datediff": "datediff(t.day, t.day)",
+    "date_diff": "date_diff(t.day, t.day)",
+    "date_add": "date_add(t.day, 2)",
+    "replace": "replace(t.s, 'a', 'b')",
+    "startswith": "startswith(t.s, 'a')",
+    "endswith": "endswith(t.s, 'a')",
+    "contains": "contains(t.s, 'a')",
+}
 
 
 @pytest.mark.parametrize("name", sorted(name for name, function in FUNCTIONS.items() if function.kind == "scalar"))

@@ -36,7 +36,7 @@ def refused(text: str) -> Refusal:
         ("d > 1", "NaN among the values", False),
         ("l = s", "values of types int64, string side by side", True),
         ("x + 1", "a column that was not read", True),
-        ("CAST(d AS BIGINT)", "a cast of doubles to whole numbers", True),
+        ("CAST(s AS BIGINT)", "a cast from string", True),
         ("l[0]", "the expression BRACKET", True),
     ],
 )

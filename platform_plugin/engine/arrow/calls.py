@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from platform_plugin.algebra.functions import kernel_functions
-from platform_plugin.engine.arrow.group_keys import encode_rows, encode_values, group_key, is_grouped
+from platform_plugin.algebra.functions import AGGREGATES, canonical_name, kernel_functions
+from platform_plugin.algebra.plan.nodes import Column
+from platform_plugin.engine.arrow.decimals import divide_to
+from platform_plugin.engine.arrow.group_keys import encode_rows, encode_values, group_key, is_grouped, rank_structs, row_key
 from platform_plugin.engine.arrow.sessions import find_sessions, session_place
+from platform_plugin.engine.arrow.spreads import BITS, MOMENTS, find_bits, find_moments, find_percentiles, merge_moments, merged_moments
+from platform_plugin.engine.arrow.time_windows import find_windows, window_place
 from platform_plugin.engine.arrow.values import (
+    ArrowRows,
     NotSupportedByArrow,
     describe_unsupported,
     evaluate,
@@ -25,8 +32,10 @@ from platform_plugin.engine.arrow.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from platform_plugin.algebra.plan.nodes import Item
-    from platform_plugin.engine.arrow.values import ArrowRows
+    from platform_plugin.engine.arrow.sessions import Sessions
 
 # Of decimals of more digits it depends on their values whether a sum holds them.
 _WIDEST_SUM = 28
@@ -38,14 +47,19 @@ _MANY = 50_000
 
 
 def aggregate_sets(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item], sets: Sequence[Sequence[int]]) -> pa.Table:
-    """One row for each group of each grouping set, where keys that it does not group by are NULL; no row of no input."""
+    """One row for each group of each grouping set, where keys that it does not group by are NULL.
+
+    Of no input there is no row, but for the grand total where it is the only set, as in Spark.
+    """
+    if window_place(keys) is not None or session_place(keys) is not None:
+        raise NotSupportedByArrow("windows of time in grouping sets")
     made = []
     for places in sets:
         chosen = [keys[place] for place in places]
         marks = {place: _grouping(call.value.node, keys, places) for place, call in enumerate(calls)}
         plain = [call for place, call in enumerate(calls) if marks[place] is None]
         found = aggregate(rows, chosen, plain)
-        if rows.count == 0:
+        if rows.count == 0 and len(sets) > 1:
             found = found.slice(0, 0)
         heads = {place: found.column(number) for number, place in enumerate(places)}
         answers = iter(found.columns[len(chosen) :])
@@ -74,59 +88,141 @@ def _grouping(node: exp.Expr, keys: Sequence[Item], places: Sequence[int]) -> pa
 
 def aggregate(rows: ArrowRows, keys: Sequence[Item], calls: Sequence[Item]) -> pa.Table:
     """One row for each group; without keys a single row, even of no input."""
-    session = session_place(keys)
-    sessions = None if session is None else find_sessions(keys, session, rows)
-    if sessions is not None:
-        rows = sessions.rows
-    grouped = [
-        sessions.numbers if sessions is not None and place == session else group_key(evaluate(key.value, rows))
-        for place, key in enumerate(keys)
-    ]
+    place, stretches = _find_stretches(keys, rows)
+    if stretches is not None:
+        rows = stretches.rows
+    grouped: list[Any] = []
+    different: dict[int, Any] = {} if stretches is None or place is None else {place: stretches.bounds}
+    for number, key in enumerate(keys):
+        if number == place and stretches is not None:
+            grouped.append(stretches.numbers)
+            continue
+        value = row_key(evaluate(key.value, rows))
+        if pa.types.is_struct(value.type):
+            value, different[number] = encode_values(value)
+        grouped.append(value)
     if not keys:
         grouped = [pa.repeat(pa.scalar(0, pa.int8()), max(rows.count, 1))]
-    inputs: list[Any] = []
-    wanted: list[tuple[str, str, Any]] = []
-    finishes = [_plan(call.value.node, rows, inputs, wanted) for call in calls]
+    groups = _Groups(rows=rows, keys=grouped if keys else [])
+    finishes = [_plan(call.value.node, groups) for call in calls]
+    inputs = groups.inputs
     if not keys and rows.count == 0:
         # One row without values stands for none; what counts rows must not see it.
         inputs = [pa.nulls(1, value.type) for value in inputs]
     names = [f"k{place}" for place in range(len(grouped))]
     table = pa.table([*grouped, *inputs], names=[*names, *(f"v{place}" for place in range(len(inputs)))])
-    merged = table.group_by(names, use_threads=rows.count > _MANY).aggregate(wanted)
-    found = [merged.column(f"{column}_{name}").combine_chunks() for column, name, _ in wanted]
-    answers = [finish(found) for finish in finishes]
+    merged = table.group_by(names, use_threads=rows.count > _MANY).aggregate(groups.wanted)
+    found = [merged.column(f"{column}_{name}").combine_chunks() for column, name, _ in groups.wanted]
+    answers = [repeat_value(finish(found), merged.num_rows) for finish in finishes]
     heads = [merged.column(name) for name in names] if keys else []
-    if sessions is not None and session is not None:
-        heads[session] = sessions.bounds.take(heads[session].combine_chunks())
+    for number, values in different.items():
+        heads[number] = values.take(heads[number].combine_chunks())
     return pa.table([*heads, *answers], names=[item.name for item in (*keys, *calls)])
 
 
-def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
+def _find_stretches(keys: Sequence[Item], rows: ArrowRows) -> tuple[int | None, Sessions | None]:
+    """The key that is a window of time or a session, and what it makes of the rows."""
+    session, window = session_place(keys), window_place(keys)
+    if session is not None:
+        if window is not None:
+            raise NotSupportedByArrow("several windows of time in one grouping")
+        return session, find_sessions(keys, session, rows)
+    return window, None if window is None else find_windows(keys[window].value.node, rows)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Groups:
+    """The rows that are grouped, and what the calls of aggregates need of Arrow's grouping of them."""
+
+    rows: ArrowRows
+    keys: Sequence[Any]
+    inputs: list[Any] = field(default_factory=list)
+    wanted: list[tuple[str, str, Any]] = field(default_factory=list)
+    _codes: NDArray[np.int64] | None = None
+    _place: int = -1
+
+    def put(self, value: Any, function: str, options: Any = None) -> int:
+        """Note a function of Arrow over values; the place of its result."""
+        self.inputs.append(value)
+        self.wanted.append((f"v{len(self.inputs) - 1}", function, options))
+        return len(self.wanted) - 1
+
+    def spread(self, find: Callable[[NDArray[np.int64], int], Any]) -> Callable[[list[Any]], Any]:
+        """What is found of rows by the number of the group of each."""
+        if self._codes is None:
+            self._codes = encode_rows(self.keys, self.rows.count)
+            self._place = self.put(pa.array(self._codes), "min")
+        place, codes = self._place, self._codes
+        values = find(codes, int(codes.max()) + 1 if len(codes) else 0)
+        return lambda found: values.take(found[place])
+
+
+def _plan(node: exp.Expr, groups: _Groups) -> Callable[[list[Any]], Any]:
     """Note what a call needs of Arrow's grouping, and say how its answer is made of that."""
     while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.Cast):
-        return _cast_sum(node, rows, inputs, wanted)
-    mask = None
-    if isinstance(node, exp.Filter):
-        mask = evaluate_node(node.expression.this, rows)
-        node = node.this
-    if isinstance(node, exp.Anonymous) and str(node.this) in _BY and len(node.expressions) == 2:
-        return _by_another(node, rows, mask, inputs, wanted)
-    if not isinstance(node, exp.Anonymous) or len(node.expressions) != 1:
-        raise NotSupportedByArrow(f"{describe_unsupported(node)} of several arguments, or with an order")
-    name, argument = str(node.this), node.expressions[0]
-    kernel = kernel_functions(name)
+    call = node.this if isinstance(node, exp.Filter) else node
+    if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in AGGREGATES:
+        stored = merged_moments(call)
+        return _plan_expression(node, groups) if stored is None else _plan_merge(stored, groups)
+    return _plan_call(call, None if node is call else node.expression.this, groups)
 
-    def put(value: Any, function: str, options: Any = None) -> int:
-        inputs.append(value)
-        wanted.append((f"v{len(inputs) - 1}", function, options))
-        return len(wanted) - 1
+
+def _plan_merge(stored: exp.Expr, groups: _Groups) -> Callable[[list[Any]], Any]:
+    """The merge of stored moments, which gives those of nothing where there are none."""
+    value = repeat_value(evaluate_node(stored, groups.rows), groups.rows.count)
+    if not pa.types.is_struct(value.type):
+        raise NotSupportedByArrow("a merge of values that are no structs")
+    finish = groups.spread(lambda codes, count: merge_moments(value, codes, count))
+
+    def fill(found: list[Any]) -> Any:
+        merged = finish(found)
+        parts = [pc.fill_null(pc.struct_field(merged, [place]), 0.0) for place in range(3)]
+        return pa.StructArray.from_arrays(parts, names=[part.name for part in merged.type])
+
+    return fill
+
+
+def _plan_expression(node: exp.Expr, groups: _Groups) -> Callable[[list[Any]], Any]:
+    """An expression over calls of aggregates, which is evaluated over their answers."""
+    finishes: list[Callable[[list[Any]], Any]] = []
+
+    def replace(inner: exp.Expr) -> exp.Expr:
+        call = inner.this if isinstance(inner, exp.Filter) else inner
+        if not isinstance(call, exp.Anonymous) or str(call.this).lower() not in AGGREGATES:
+            return inner
+        finishes.append(_plan(inner, groups))
+        return exp.column(f"call {len(finishes) - 1}", quoted=True)
+
+    whole = node.copy().transform(replace, copy=False)
+    if not finishes:
+        raise NotSupportedByArrow(f"{describe_unsupported(node)} in place of an aggregate")
+
+    def finish(found: list[Any]) -> Any:
+        answers = [made(found) for made in finishes]
+        columns = {Column("", f"call {place}"): answer for place, answer in enumerate(answers)}
+        return evaluate_node(whole, ArrowRows(columns=columns, count=len(answers[0])))
+
+    return finish
+
+
+def _plan_call(node: exp.Anonymous, condition: exp.Expr | None, groups: _Groups) -> Callable[[list[Any]], Any]:
+    rows, put = groups.rows, groups.put
+    mask = None if condition is None else evaluate_node(condition, rows)
+    name = canonical_name(str(node.this))
 
     def masked(value: Any) -> Any:
         value = repeat_value(value, rows.count)
         return value if mask is None else pc.if_else(repeat_value(mask, rows.count), value, pa.scalar(None, value.type))
 
+    if name in _BY and len(node.expressions) == 2:
+        return _by_another(node, groups, mask)
+    if name in ("median", "percentile"):
+        return _percentile(node, groups, masked)
+    if len(node.expressions) != 1:
+        raise NotSupportedByArrow(f"{describe_unsupported(node)} of several arguments, or with an order")
+    argument = node.expressions[0]
+    kernel = kernel_functions(name)
     valid = pc.CountOptions(mode="only_valid")
     if name == "count":
         if isinstance(argument, exp.Distinct):
@@ -143,25 +239,69 @@ def _plan(node: exp.Expr, rows: ArrowRows, inputs: list[Any], wanted: list[tuple
     value = masked(evaluate_node(argument, rows))
     if pa.types.is_duration(value.type):
         return _of_lengths(name, value, put)
+    some = pc.ScalarAggregateOptions(min_count=1)
     match name:
         case "count_if" if pa.types.is_boolean(value.type):
             place = put(pc.if_else(value, value, pa.scalar(None, pa.bool_())), kernel[0], valid)
             return lambda found: found[place]
+        case "min" | "max" if pa.types.is_struct(value.type):
+            numbers, different = rank_structs(value)
+            place = put(pc.if_else(pc.is_valid(value), numbers, pa.scalar(None, pa.int64())), kernel[0], some)
+            return lambda found: different.take(found[place])
         case "min" | "max":
-            place = put(sortable_values(value), kernel[0], pc.ScalarAggregateOptions(min_count=1))
+            place = put(sortable_values(value), kernel[0], some)
             return lambda found: found[place]
         case "bool_and" | "bool_or" if pa.types.is_boolean(value.type):
-            place = put(value, kernel[0], pc.ScalarAggregateOptions(min_count=1))
+            place = put(value, kernel[0], some)
             return lambda found: found[place]
-        case "sum":
-            place = put(guard_sum(value), kernel[0], pc.ScalarAggregateOptions(min_count=1))
+        case "sum" | "try_sum":
+            place = put(guard_sum(value), kernel[0], some)
             kind = _sum_type(value.type)
             return lambda found: found[place].cast(kind)
-        case "avg" if pa.types.is_integer(value.type) or value.type == pa.float64():
-            total = put(guard_sum(value), kernel[0], pc.ScalarAggregateOptions(min_count=1))
+        case "avg" | "try_avg" if pa.types.is_integer(value.type) or value.type == pa.float64() or pa.types.is_decimal128(value.type):
+            total = put(guard_sum(value), kernel[0], some)
             number = put(value, kernel[1], valid)
-            return lambda found: _average(found[total], found[number])
+            kind = value.type
+            return lambda found: _average(found[total], found[number], kind)
+        case _ if name in MOMENTS:
+            return groups.spread(lambda codes, count: find_moments(name, value, codes, count))
+        case _ if name in BITS:
+            return groups.spread(lambda codes, count: find_bits(name, value, codes, count))
     raise NotSupportedByArrow(f"the aggregate {name}")
+
+
+def _percentile(node: exp.Anonymous, groups: _Groups, masked: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+    """Exact percentiles, of one share or of an array of them, with how often each value is there."""
+    parts = node.expressions
+    if str(node.this) == "median":
+        parts = [*parts, exp.Literal.number("0.5")]
+    if not 2 <= len(parts) <= 3 or isinstance(parts[0], exp.Distinct):
+        raise NotSupportedByArrow("percentiles of different values")
+    listed = isinstance(parts[1], exp.Anonymous) and str(parts[1].this) == "array"
+    shares = [evaluate_node(share, groups.rows) for share in (parts[1].expressions if listed else parts[1:2])]
+    if not shares or not all(isinstance(share, pa.Scalar) and share.is_valid for share in shares):
+        raise NotSupportedByArrow("percentiles by shares that are no literals")
+    value = masked(evaluate_node(parts[0], groups.rows))
+    numbers = repeat_value(evaluate_node(parts[2], groups.rows), groups.rows.count) if len(parts) > 2 else None
+    if numbers is not None and not pa.types.is_integer(numbers.type):
+        raise NotSupportedByArrow("percentiles by numbers that are not whole")
+    wanted = [float(share.as_py()) for share in shares]
+
+    def find(codes: NDArray[np.int64], count: int) -> Any:
+        found = find_percentiles(value, wanted, numbers, codes, count)
+        return _as_lists(found) if listed else found[0]
+
+    return groups.spread(find)
+
+
+def _as_lists(columns: Sequence[pa.Array]) -> pa.Array:
+    """A list of the values of all columns for each row; NULL where they are."""
+    count, width = len(columns[0]), len(columns)
+    if not count:
+        return pa.array([], pa.list_(pa.float64()))
+    flat = np.stack([column.to_numpy(zero_copy_only=False) for column in columns], axis=1).ravel()
+    offsets = pa.array(np.arange(0, (count + 1) * width, width), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.array(flat), mask=pc.is_null(columns[0]))
 
 
 def _together(values: Sequence[Any]) -> Any:
@@ -170,26 +310,26 @@ def _together(values: Sequence[Any]) -> Any:
     return pc.if_else(known, pa.array(encode_rows(values, len(known))), pa.scalar(None, pa.int64()))
 
 
-def _by_another(
-    node: exp.Anonymous, rows: ArrowRows, mask: Any, inputs: list[Any], wanted: list[tuple[str, str, Any]]
-) -> Callable[[list[Any]], Any]:
+def _by_another(node: exp.Anonymous, groups: _Groups, mask: Any) -> Callable[[list[Any]], Any]:
     """The value beside the smallest or largest of another, where rows that share that one have the same value."""
+    rows = groups.rows
     value, by = (repeat_value(evaluate_node(part, rows), rows.count) for part in node.expressions)
     if not is_grouped(value.type) and value.type != pa.float64():
         raise NotSupportedByArrow(f"{node.this} of values of type {value.type}")
+    if pa.types.is_struct(by.type):
+        by = pc.if_else(pc.is_valid(by), rank_structs(by)[0], pa.scalar(None, pa.int64()))
     by = sortable_values(by)
     by = normalize_doubles(by) if by.type == pa.float64() else by
     known = pc.is_valid(by) if mask is None else pc.and_(pc.is_valid(by), pc.fill_null(repeat_value(mask, rows.count), False))  # noqa: FBT003
-    places, values = encode_values(value)
+    numbers, values = encode_values(value)
     ranks = pc.subtract(pc.rank(by, sort_keys="ascending", tiebreaker="dense").cast(pa.int64()), 1)
     size = max(len(values), 1)
     function = _BY[str(node.this)]
     answers = []
     # With either order among equal ones: if these give different values, Spark may give any.
-    for own in (places.cast(pa.int64()), pc.subtract(size - 1, places.cast(pa.int64()))):
-        inputs.append(pc.if_else(known, pc.add(pc.multiply(ranks, size), own), pa.scalar(None, pa.int64())))
-        wanted.append((f"v{len(inputs) - 1}", function, pc.ScalarAggregateOptions(min_count=1)))
-        answers.append(len(wanted) - 1)
+    for own in (numbers.cast(pa.int64()), pc.subtract(size - 1, numbers.cast(pa.int64()))):
+        places = pc.if_else(known, pc.add(pc.multiply(ranks, size), own), pa.scalar(None, pa.int64()))
+        answers.append(groups.put(places, function, pc.ScalarAggregateOptions(min_count=1)))
 
     def finish(found: list[Any]) -> Any:
         first, last = (pc.subtract(part, pc.multiply(pc.divide(part, size), size)) for part in (found[answers[0]], found[answers[1]]))
@@ -211,7 +351,7 @@ def _of_lengths(name: str, value: Any, put: Callable[..., int]) -> Callable[[lis
 
 def _distinct_sum(name: str, value: Any, put: Callable[..., int]) -> Callable[[list[Any]], Any]:
     """The sum or average of the different whole numbers or decimals of each group."""
-    if not (pa.types.is_integer(value.type) or (pa.types.is_decimal128(value.type) and name == "sum")):
+    if not (pa.types.is_integer(value.type) or pa.types.is_decimal128(value.type)):
         raise NotSupportedByArrow(f"{name}(DISTINCT …) of values of type {value.type}")
     guard_sum(value)
     place = put(value, "distinct", pc.CountOptions(mode="only_valid"))
@@ -222,20 +362,9 @@ def _distinct_sum(name: str, value: Any, put: Callable[..., int]) -> Callable[[l
         sums = flat.group_by("g").aggregate([("v", "sum"), ("v", "count")])
         places = pc.index_in(pa.array(range(len(lists)), pa.int64()), value_set=sums.column("g").combine_chunks().cast(pa.int64()))
         total = sums.column("v_sum").combine_chunks().take(places).cast(_sum_type(value.type))
-        return total if name == "sum" else _average(total, sums.column("v_count").combine_chunks().take(places))
+        return total if name == "sum" else _average(total, sums.column("v_count").combine_chunks().take(places), value.type)
 
     return finish
-
-
-def _cast_sum(node: exp.Cast, rows: ArrowRows, inputs: list[Any], wanted: list[tuple[str, str, Any]]) -> Callable[[list[Any]], Any]:
-    """A sum of decimals that is brought back to the type of its first level."""
-    finish = _plan(node.this, rows, inputs, wanted)
-    text = node.to.sql("spark").upper().replace(" ", "")
-    if not (text.startswith("DECIMAL(") and text.endswith(")")):
-        raise NotSupportedByArrow("a cast of an aggregate to something other than DECIMAL")
-    precision, _, scale = text[8:-1].partition(",")
-    kind = pa.decimal128(int(precision), int(scale or 0))
-    return lambda found: finish(found).cast(kind)
 
 
 def guard_sum(value: Any) -> Any:
@@ -264,5 +393,12 @@ def _sum_type(kind: pa.DataType) -> pa.DataType:
     return pa.int64() if pa.types.is_integer(kind) else kind
 
 
-def _average(total: Any, number: Any) -> Any:
+def _average(total: Any, number: Any, kind: pa.DataType) -> Any:
+    if pa.types.is_decimal128(kind):
+        some = pc.if_else(pc.equal(number, 0), pa.scalar(None, pa.int64()), number).cast(pa.decimal128(20, 0))
+        wanted = pa.decimal128(min(kind.precision + 4, 38), min(kind.scale + 4, 38))
+        answer = divide_to(total.cast(_sum_type(kind)), some, wanted)
+        if answer is None:
+            raise NotSupportedByArrow(f"an average of values of type {kind}")
+        return answer
     return pc.divide(pc.cast(total, pa.float64(), safe=False), pc.cast(number, pa.float64(), safe=False))

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_DIGITS = 38
+_WIDEST = 76
+# The digits after the point that Spark keeps of a quotient of long decimals.
+_LEAST_SCALE = 6
 CHECKED: dict[type[exp.Expr], Any] = {exp.Add: pc.add_checked, exp.Sub: pc.subtract_checked, exp.Mul: pc.multiply_checked}
 """Arithmetic that fails on an overflow instead of returning a wrong number."""
 # How many digits Spark gives a whole number beside a decimal.
@@ -54,6 +57,49 @@ def calculate_decimals(operator: type[exp.Expr], left: Any, right: Any) -> Any |
         return None
     found = CHECKED[operator](left, right)
     return found if found.type == pa.decimal128(digits, scale) else None
+
+
+def divide_decimals(left: Any, right: Any) -> Any | None:
+    """The quotient of two decimals, none of the second of which is zero, in Spark's type for it and rounded as Spark rounds.
+
+    >>> found = divide_decimals(pa.array([Decimal("2.00")], pa.decimal128(9, 2)), pa.array([Decimal(3)], pa.decimal128(20, 0)))
+    >>> found.to_pylist(), str(found.type)
+    ([Decimal('0.66666666666666666666667')], 'decimal128(30, 23)')
+    """
+    one, other = left.type, right.type
+    before = one.precision - one.scale + other.scale
+    scale = max(_LEAST_SCALE, one.scale + other.precision + 1)
+    if before + scale > _MOST_DIGITS:
+        scale = max(_MOST_DIGITS - before, min(scale, _LEAST_SCALE))
+    return divide_to(left, right, pa.decimal128(min(before + scale, _MOST_DIGITS), scale))
+
+
+def divide_to(left: Any, right: Any, kind: pa.DataType) -> Any | None:
+    """The quotient of two decimals as a type: of half a unit of its last digit and more it is rounded away from zero."""
+    one, other = left.type, right.type
+    # Arrow leaves out the digits beyond these; one more than are kept decides how to round.
+    digits = one.scale + other.precision - other.scale + 1
+    more = max(0, kind.scale + 1 - digits)
+    if max(one.precision + more, one.precision - one.scale + other.scale + max(4, digits + more)) > _WIDEST:
+        return None
+    wide = left.cast(pa.decimal256(one.precision + more, one.scale + more))
+    found = pc.divide(wide, right.cast(pa.decimal256(other.precision, other.scale)))
+    return cast_decimal(found, kind)
+
+
+def cast_decimal(value: Any, kind: pa.DataType) -> Any:
+    """A decimal as one of another scale, rounded away from zero from half a unit on; an error where it does not fit.
+
+    >>> cast_decimal(pa.array([Decimal("0.125"), Decimal("-0.125")]), pa.decimal128(4, 2)).to_pylist()
+    [Decimal('0.13'), Decimal('-0.13')]
+    """
+    if kind.scale < value.type.scale:
+        # A digit more, for what is rounded up.
+        wider = pa.decimal256(min(value.type.precision + 1, _WIDEST), value.type.scale)
+        value = pc.round(value.cast(wider), ndigits=kind.scale, round_mode="half_towards_infinity")
+    elif not pa.types.is_decimal256(value.type):
+        value = value.cast(pa.decimal256(value.type.precision + kind.scale - value.type.scale, kind.scale))
+    return value.cast(pa.decimal256(_WIDEST - 1, kind.scale)).cast(kind)
 
 
 def operand_decimal(node: exp.Expr, value: Any) -> Any | None:

@@ -16,6 +16,7 @@ from sqlglot import exp
 from platform_plugin.algebra.plan.filters import split_operands
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.decimals import align_decimals
+from platform_plugin.engine.arrow.group_keys import encode_values
 from platform_plugin.engine.arrow.positions import find_positions
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate_node, normalize_doubles, repeat_value
 
@@ -108,11 +109,21 @@ def _key_columns(left: ArrowRows, right: ArrowRows, keys: Sequence[tuple[exp.Exp
             if not all(pa.types.is_decimal(value.type) or pa.types.is_integer(value.type) for value in pair):
                 raise NotSupportedByArrow("a join of keys of different types")
             pair = list(align_decimals(pair[0], pair[1]))
+        if all(pa.types.is_struct(value.type) for value in pair) and pair[0].type == pair[1].type:
+            pair = _number_structs(pair)
         ours += _as_keys(pair[0], null_safe=null_safe)
         theirs += _as_keys(pair[1], null_safe=null_safe)
     if any(a.type != b.type for a, b in zip(ours, theirs, strict=True)):
         raise NotSupportedByArrow("a join of keys of different types")
     return ours, theirs
+
+
+def _number_structs(pair: Sequence[Any]) -> list[Any]:
+    """The structs of both sides as numbers that are equal where they are; parts that are NULL are equal, as in Spark."""
+    both = pa.chunked_array([chunk for side in pair for chunk in (side.chunks if isinstance(side, pa.ChunkedArray) else [side])])
+    numbers, _ = encode_values(both)
+    known = pc.if_else(pc.is_valid(both.combine_chunks()), numbers, pa.scalar(None, pa.int64()))
+    return [known.slice(0, len(pair[0])), known.slice(len(pair[0]))]
 
 
 def _as_keys(found: Any, *, null_safe: bool) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.plan.nodes import (
     Aggregate,
+    Column,
     Derived,
     Distinct,
     Filter,
+    Generate,
     Join,
     Limit,
     Project,
@@ -24,10 +27,20 @@ from platform_plugin.algebra.plan.nodes import (
     outputs,
 )
 from platform_plugin.engine.arrow.calls import aggregate, aggregate_sets
+from platform_plugin.engine.arrow.correlated import answer_correlated, asks_for_rows, is_correlated
+from platform_plugin.engine.arrow.generators import generate
 from platform_plugin.engine.arrow.group_keys import group_key
 from platform_plugin.engine.arrow.joins import join_rows
 from platform_plugin.engine.arrow.sets import combine_sets
-from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, TableColumns, evaluate, evaluate_node, sortable_values
+from platform_plugin.engine.arrow.values import (
+    ArrowRows,
+    NotSupportedByArrow,
+    RowAnswers,
+    TableColumns,
+    evaluate,
+    evaluate_node,
+    sortable_values,
+)
 from platform_plugin.engine.arrow.windows import evaluate_windows
 
 if TYPE_CHECKING:
@@ -106,10 +119,21 @@ def _query(query: Query, known: ArrowTables) -> pa.Table:
 
 
 def _evaluate(value: Scalar, rows: ArrowRows, known: ArrowTables) -> Any:
-    """The values of an expression, whose sub-queries are answered first; one that depends on the row finds no such column."""
+    """The values of an expression, whose sub-queries are answered first."""
     if not value.plans:
         return evaluate(value, rows)
-    return evaluate(value, replace(rows, answers=tuple(_query(plan, known) for plan in value.plans)))
+    answers = tuple(_answer(value.node, place, plan, rows, known) for place, plan in enumerate(value.plans))
+    return evaluate(value, replace(rows, answers=answers))
+
+
+def _answer(node: Any, place: int, plan: Query, rows: ArrowRows, known: ArrowTables) -> pa.Table | RowAnswers:
+    """The rows of a sub-query, or its value for each row where it depends on the row."""
+    if not is_correlated(plan):
+        return _query(plan, known)
+    asks = asks_for_rows(node, place)
+    if asks is None:
+        raise NotSupportedByArrow("IN over a sub-query that depends on the row")
+    return answer_correlated(plan, rows, lambda source: _rows(source, known), asks_for_rows=asks)
 
 
 def _row_number(value: Scalar) -> int:
@@ -158,6 +182,11 @@ def _make_rows(source: Source, known: ArrowTables) -> ArrowRows:
             if not pa.types.is_boolean(kept.type):
                 raise NotSupportedByArrow(f"a filter of type {kept.type}")
             return rows.picked(pc.fill_null(kept, False))  # noqa: FBT003
+        case Generate(source=inner, call=call, alias=alias, names=names, outer=outer):
+            rows = _rows(inner, known)
+            parents, *made = generate(call.node, rows, names, outer=outer)
+            beside = {Column(alias, name): column for name, column in zip(names, made, strict=True)}
+            return ArrowRows(columns=ChainMap(beside, rows.picked(parents).columns), count=len(parents))  # type: ignore[arg-type]
         case Join():
             return join_rows(source, _rows(source.left, known), _rows(source.right, known))
     raise NotSupportedByArrow(f"the operator {type(source).__name__}")

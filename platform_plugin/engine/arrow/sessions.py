@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.sessions import is_session, stored_session
-from platform_plugin.engine.arrow.group_keys import encode_rows, group_key
+from platform_plugin.engine.arrow.group_keys import encode_rows, row_key
+from platform_plugin.engine.arrow.times import read_length
 from platform_plugin.engine.arrow.values import NotSupportedByArrow, evaluate, evaluate_node, repeat_value
 
 if TYPE_CHECKING:
@@ -25,20 +25,6 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-_SECOND = 10**6
-_DAY = 86_400 * _SECOND
-# Days are of one length, because sessions of Spark are in UTC.
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1000,
-    "second": _SECOND,
-    "minute": 60 * _SECOND,
-    "hour": 3600 * _SECOND,
-    "day": _DAY,
-    "week": 7 * _DAY,
-}
-_PART = re.compile(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)")
-_LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 _LARGEST = 1 << 62
 
 
@@ -66,7 +52,7 @@ def find_sessions(keys: Sequence[Item], place: int, rows: ArrowRows) -> Sessions
     counts = pc.fill_null(pc.greater(ends, starts.cast(pa.int64())), False)  # noqa: FBT003
     chosen = rows.picked(counts)
     begin, end = (values.filter(counts).to_numpy(zero_copy_only=False) for values in (starts.cast(pa.int64()), ends))
-    others = [group_key(evaluate(key.value, chosen)) for number, key in enumerate(keys) if number != place]
+    others = [row_key(evaluate(key.value, chosen)) for number, key in enumerate(keys) if number != place]
     numbers, bounds = number_sessions(encode_rows(others, chosen.count), begin, end)
     parts = [pa.array(bound, pa.int64()).cast(starts.type) for bound in bounds]
     return Sessions(rows=chosen, numbers=pa.array(numbers), bounds=pa.StructArray.from_arrays(parts, names=["start", "end"]))
@@ -96,12 +82,8 @@ def read_gap(node: exp.Expr) -> int | None:
     >>> read_gap(exp.Literal.string("5 minutes")), read_gap(exp.Literal.string("1 month"))
     (300000000, None)
     """
-    text = str(node.this).strip("'").strip().lower() if isinstance(node, exp.Literal) else ""
-    parts = _PART.findall(text) if _LENGTH.fullmatch(text) else []
-    if not parts or any(unit not in _UNITS for _, unit in parts):
-        return None
-    length = sum(int(number) * _UNITS[unit] for number, unit in parts)
-    return length if 0 < length < _LARGEST else None
+    length = read_length(str(node.this).strip("'")) if isinstance(node, exp.Literal) else None
+    return length or None
 
 
 def number_sessions(codes: Integers, starts: Integers, ends: Integers) -> tuple[Integers, tuple[Integers, Integers]]:

@@ -6,6 +6,7 @@ disagree (NaN), and whatever would be an error in Spark (overflow, division by z
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -18,16 +19,18 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from platform_plugin.algebra.plan.nodes import Column
+from platform_plugin.engine.arrow.casts import WHOLE, cast_value, to_double
 from platform_plugin.engine.arrow.decimals import (
     CHECKED,
     align_decimals,
     calculate_decimals,
+    divide_decimals,
     operand_decimal,
     parse_decimal,
-    to_doubles,
     widest_decimal,
 )
 from platform_plugin.engine.arrow.functions import call_function, match_like, part_of_day
+from platform_plugin.engine.arrow.times import is_time, read_length, read_time
 from platform_plugin.engine.refusal import RefusedByEngine
 
 if TYPE_CHECKING:
@@ -35,8 +38,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Scalar
 
-_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_COMPARED = (*_WHOLE, pa.float64(), pa.string(), pa.bool_(), pa.date32())
+_COMPARED = (*WHOLE, pa.float64(), pa.string(), pa.bool_(), pa.date32())
 _COMPARE: dict[type[exp.Expr], Any] = {
     exp.EQ: pc.equal,
     exp.NEQ: pc.not_equal,
@@ -49,7 +51,10 @@ VALUE = "value"
 """The part of a node's `meta` that has the value of a parameter."""
 # Of longer numbers Spark might make a type of its own.
 _DIGITS = 30
-_CASTS = {"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INT": pa.int32(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}
+_DOUBLE = re.compile(r"(\d+\.?\d*|\.\d+)D", re.IGNORECASE)
+_INTERVAL = re.compile(r"INTERVAL\s+(.*)", re.IGNORECASE | re.DOTALL)
+_TIME = re.compile(r"TIMESTAMP(_LTZ|_NTZ)?\s*'([^']*)'", re.IGNORECASE)
+_NAMED = frozenset({"ifnull", "nvl", "coalesce"})
 
 
 class NotSupportedByArrow(RefusedByEngine):
@@ -68,12 +73,19 @@ def describe_unsupported(node: exp.Expr) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowAnswers:
+    """What a sub-query that depends on the row gives for each: its value, or whether it has rows."""
+
+    values: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowRows:
     """Columns of equal length, by their source's alias and their name."""
 
     columns: Mapping[Column, Any]
     count: int
-    answers: tuple[pa.Table, ...] = ()
+    answers: tuple[pa.Table | RowAnswers, ...] = ()
     """The results of the sub-queries of the expression that is evaluated."""
 
     def picked(self, places: Any) -> ArrowRows:
@@ -176,26 +188,40 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
             value = evaluate_node(node.this, rows)
             return reduce(pc.or_kleene, [compare_values(exp.EQ, value, evaluate_node(item, rows)) for item in node.expressions])
         case exp.Placeholder():
-            return _single_value(_sub_query(node, rows))
+            found = _sub_query(node, rows)
+            return found.values if isinstance(found, RowAnswers) else _single_value(found)
         case exp.Exists():
-            return pa.scalar(_sub_query(node.this, rows).num_rows > 0)
+            found = _sub_query(node.this, rows)
+            return found.values if isinstance(found, RowAnswers) else pa.scalar(found.num_rows > 0)
         case exp.In() if isinstance(node.args.get("query"), exp.Placeholder):
-            return _is_among(evaluate_node(node.this, rows), _sub_query(node.args["query"], rows))
+            among = _sub_query(node.args["query"], rows)
+            if isinstance(among, RowAnswers):
+                raise NotSupportedByArrow("IN over a sub-query that depends on the row")
+            return _is_among(evaluate_node(node.this, rows), among)
         case exp.Neg():
             found = evaluate_node(node.this, rows)
             return pc.negate_checked(found if pa.types.is_decimal(found.type) else _number(found))
         case exp.Div():
-            return _divided(evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+            return _divided(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+        case exp.Mod():
+            return _remainder(evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
         case exp.Cast():
-            return _cast(evaluate_node(node.this, rows), node.to.sql("spark").upper())
+            found = evaluate_node(node.this, rows)
+            return _known(cast_value(found, node.to.sql("spark").upper()), f"a cast from {found.type}")
         case exp.Case() if node.this is None:
             return _case(node, rows)
         case exp.Dot():
             return _part(evaluate_node(node.this, rows), node.name)
         case exp.Anonymous() if str(node.this) == "named_struct":
             return _struct(node, rows)
-        case exp.Anonymous() if str(node.this) == "coalesce":
+        case exp.Anonymous() if str(node.this) == "struct":
+            return _struct_of(node, rows)
+        case exp.Anonymous() if str(node.this) in _NAMED:
             return pc.coalesce(*widen_values([evaluate_node(item, rows) for item in node.expressions]))
+        case exp.Anonymous() if (called := (str(node.this), len(node.expressions))) in _BRANCHES:
+            return _BRANCHES[called](node.expressions, rows)
+        case exp.Anonymous() if str(node.this) in _EXTREMES:
+            return _extreme(str(node.this), [evaluate_node(item, rows) for item in node.expressions])
         case exp.Anonymous() if not any(isinstance(item, exp.Distinct | exp.Star) for item in node.expressions):
             values = [evaluate_node(item, rows) for item in node.expressions]
             return _known(call_function(str(node.this), values), describe_unsupported(node))
@@ -233,7 +259,50 @@ def _struct(node: exp.Anonymous, rows: ArrowRows) -> Any:
     return pa.StructArray.from_arrays(plain, names=[name.as_py() for name in names])
 
 
-def _sub_query(node: exp.Expr, rows: ArrowRows) -> pa.Table:
+def _struct_of(node: exp.Anonymous, rows: ArrowRows) -> Any:
+    """The struct of some columns under their names; other values are called by their place."""
+    if any(isinstance(item, exp.Dot | exp.Alias | exp.Star) for item in node.expressions):
+        raise NotSupportedByArrow("a struct of parts whose names only Spark knows")
+    names = [item.name if isinstance(item, exp.Column) else f"col{place}" for place, item in enumerate(node.expressions, 1)]
+    values = [repeat_value(evaluate_node(item, rows), rows.count) for item in node.expressions]
+    plain = [value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value for value in values]
+    return pa.StructArray.from_arrays(plain, names=names)
+
+
+def _null_if(parts: Sequence[exp.Expr], rows: ArrowRows) -> Any:
+    found = evaluate_node(parts[0], rows)
+    equal = pc.fill_null(compare_values(exp.EQ, found, evaluate_node(parts[1], rows)), False)  # noqa: FBT003
+    return pc.if_else(equal, pa.scalar(None, found.type), found)
+
+
+def _as_case(parts: Sequence[exp.Expr]) -> exp.Case:
+    # Of copies, since a node knows only one that it is in.
+    condition, true, false = (part.copy() for part in parts)
+    return exp.Case(ifs=[exp.If(this=condition, true=true)], default=false)
+
+
+_BRANCHES: Mapping[tuple[str, int], Any] = {
+    ("nullif", 2): _null_if,
+    ("if", 3): lambda parts, rows: _case(_as_case(parts), rows),
+    ("isnull", 1): lambda parts, rows: pc.is_null(evaluate_node(parts[0], rows)),
+    ("isnotnull", 1): lambda parts, rows: pc.is_valid(evaluate_node(parts[0], rows)),
+}
+"""Functions that look at NULL, by their name and how many arguments they have."""
+_EXTREMES = {"greatest": pc.max_element_wise, "least": pc.min_element_wise}
+
+
+def _extreme(name: str, values: Sequence[Any]) -> Any:
+    """The largest or smallest of values that are not NULL."""
+    values = widen_values(values)
+    if values[0].type == pa.float64() or len(values) < 2:
+        raise NotSupportedByArrow(f"the function {name} of values of type {values[0].type}")
+    kind = values[0].type
+    if is_time(kind):
+        return _EXTREMES[name](*(value.cast(pa.int64()) for value in values), skip_nulls=True).cast(kind)
+    return _EXTREMES[name](*(sortable_values(value) for value in values), skip_nulls=True)
+
+
+def _sub_query(node: exp.Expr, rows: ArrowRows) -> pa.Table | RowAnswers:
     if not isinstance(node, exp.Placeholder) or not str(node.this).isdigit() or int(node.this) >= len(rows.answers):
         raise NotSupportedByArrow("a sub-query in an expression")
     return rows.answers[int(node.this)]
@@ -269,6 +338,8 @@ def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:
     if isinstance(node, exp.Sub) and kinds[0] == kinds[1] and (pa.types.is_timestamp(kinds[0]) or kinds[0] == pa.date32()):
         # Sessions are in UTC, where the difference of two times is that of the moments.
         return pc.subtract_checked(left, right).cast(pa.duration("us"))
+    if isinstance(node, exp.Add | exp.Sub) and is_time(kinds[0]) and pa.types.is_duration(kinds[1]):
+        return CHECKED[type(node)](left, right)
     left, right = map(_number, widen_values([left, right]))
     return CHECKED[type(node)](left, right)
 
@@ -291,6 +362,13 @@ def _literal(node: exp.Literal) -> pa.Scalar:
         return parse_decimal(text)
     if text[:4].upper() == "DATE":
         return _day(text[4:].strip().strip("'"))
+    if (double := _DOUBLE.fullmatch(text)) is not None:
+        return pa.scalar(float(double[1]))
+    if (time := _TIME.fullmatch(text)) is not None:
+        return _known(read_time(time[2], zoned=(time[1] or "").upper() != "_NTZ"), "a time that is not written with all its parts")
+    if (interval := _INTERVAL.fullmatch(text)) is not None:
+        length = _known(read_length(interval[1].replace("'", "")), "an interval that only Spark reads")
+        return pa.scalar(length, pa.duration("us"))
     if not text.isdigit() or int(text) >= 1 << 63:
         raise NotSupportedByArrow("a literal that only Spark reads")
     return pa.scalar(int(text), pa.int32() if int(text) < 1 << 31 else pa.int64())
@@ -314,7 +392,7 @@ def _truth(node: exp.Expr, rows: ArrowRows) -> Any:
 
 
 def _number(found: Any) -> Any:
-    if found.type not in (*_WHOLE, pa.float64()):
+    if found.type not in (*WHOLE, pa.float64()):
         raise NotSupportedByArrow(f"arithmetic on values of type {found.type}")
     return found
 
@@ -323,7 +401,13 @@ def compare_values(operator: type[exp.Expr], left: Any, right: Any) -> Any:
     """The comparison of two values of one kind."""
     if pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type):
         return _COMPARE[operator](*_exact(left, right))
-    if pa.date32() in (left.type, right.type):
+    if is_time(left.type) != is_time(right.type) and pa.date32() in (left.type, right.type):
+        # The midnight at which a day begins.
+        left, right = (
+            part.cast(pa.timestamp("us")).cast(other.type) if part.type == pa.date32() else part
+            for part, other in ((left, right), (right, left))
+        )
+    elif pa.date32() in (left.type, right.type):
         # A text beside a date is a date to Spark.
         left, right = (_day(part.as_py()) if isinstance(part, pa.StringScalar) and part.as_py() else part for part in (left, right))
     return _COMPARE[operator](*(sortable_values(part) for part in widen_values([left, right])))
@@ -338,7 +422,7 @@ def _exact(left: Any, right: Any) -> tuple[Any, Any]:
                 raise NotSupportedByArrow("a column of decimals beside a double")
             pair.append(pa.scalar(float(part.as_py())) if pa.types.is_decimal(part.type) else sortable_values(_double(_number(part))))
             continue
-        if part.type not in _WHOLE and not pa.types.is_decimal(part.type):
+        if part.type not in WHOLE and not pa.types.is_decimal(part.type):
             raise NotSupportedByArrow(f"a comparison of values of type {part.type}")
     return (pair[0], pair[1]) if pair else align_decimals(left, right)
 
@@ -371,45 +455,44 @@ def widen_values(found: Sequence[Any]) -> list[Any]:
     types = [part.type for part in found]
     if all(kind == types[0] for kind in types):
         return list(found)
-    if all(kind in _WHOLE for kind in types):
-        widest = _WHOLE[max(_WHOLE.index(kind) for kind in types)]
+    if all(kind in WHOLE for kind in types):
+        widest = WHOLE[max(WHOLE.index(kind) for kind in types)]
         return [part.cast(widest) for part in found]
     if pa.float64() in types:
         return [_double(part if pa.types.is_decimal(part.type) else _number(part)) for part in found]
     if any(map(pa.types.is_decimal, types)):
         kind = _known(widest_decimal(types))
-        return [part.cast(pa.decimal128(20, 0)).cast(kind) if part.type in _WHOLE else part.cast(kind) for part in found]
+        return [part.cast(pa.decimal128(20, 0)).cast(kind) if part.type in WHOLE else part.cast(kind) for part in found]
     raise NotSupportedByArrow(f"values of types {', '.join(map(str, types))} side by side")
 
 
 def _double(found: Any) -> Any:
-    """As the JVM does it: a whole number or a decimal becomes the nearest double."""
-    if found.type == pa.float64():
-        return found
-    if pa.types.is_decimal(found.type):
-        return _known(to_doubles(found))
-    return found.cast(pa.float64()) if isinstance(found, pa.Scalar) else pc.cast(found, pa.float64(), safe=False)
+    return _known(to_double(found), f"arithmetic on values of type {found.type}")
 
 
-def _divided(left: Any, right: Any) -> Any:
-    left, right = _double(_number(left)), _double(_number(right))
-    by_zero = pc.equal(right, 0.0)
+def _refuse_zero(right: Any) -> None:
+    by_zero = pc.equal(right, pa.scalar(0, right.type))
     if (by_zero.as_py() if isinstance(by_zero, pa.Scalar) else pc.any(by_zero).as_py()) is True:
         raise NotSupportedByArrow("a division by zero", for_good=False)
+
+
+def _divided(node: exp.Div, left: Any, right: Any) -> Any:
+    if any(pa.types.is_decimal(part.type) for part in (left, right)) and pa.float64() not in (left.type, right.type):
+        one, other = (_known(operand_decimal(*part)) for part in ((node.this, left), (node.expression, right)))
+        _refuse_zero(other)
+        return _known(divide_decimals(one, other), "a quotient of decimals with more digits than Arrow has")
+    left, right = _double(left), _double(right)
+    _refuse_zero(right)
     return pc.divide(left, right)
 
 
-def _cast(found: Any, kind: str) -> Any:
-    wanted = _CASTS.get(kind)
-    if wanted == pa.float64() and pa.types.is_decimal(found.type):
-        return _double(found)
-    if wanted is None or found.type not in (*_WHOLE, pa.float64()):
-        raise NotSupportedByArrow(f"a cast from {found.type}")
-    if wanted == pa.float64():
-        return _double(found)
-    if found.type == pa.float64():
-        raise NotSupportedByArrow("a cast of doubles to whole numbers")
-    return found.cast(wanted)
+def _remainder(left: Any, right: Any) -> Any:
+    """What a division leaves, with the sign of what is divided."""
+    left, right = map(_number, widen_values([left, right]))
+    _refuse_zero(right)
+    if left.type not in WHOLE:
+        raise NotSupportedByArrow("the remainder of doubles")
+    return pc.subtract(left, pc.multiply(pc.divide_checked(left, right), right))
 
 
 def _reached(conditions: Sequence[Any]) -> list[Any]:

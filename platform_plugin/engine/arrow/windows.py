@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from platform_plugin.algebra.plan.nodes import Column, Item, Scalar
 from platform_plugin.engine.arrow.calls import aggregate, guard_sum
-from platform_plugin.engine.arrow.group_keys import encode_rows, group_key
+from platform_plugin.engine.arrow.group_keys import encode_rows, row_key
 from platform_plugin.engine.arrow.values import (
     ArrowRows,
     NotSupportedByArrow,
@@ -58,7 +58,7 @@ def _columns_of(node: exp.Expr, rows: ArrowRows) -> list[Column]:
 
 
 def _evaluate_window(node: exp.Window, rows: ArrowRows) -> Any:
-    keys = [group_key(repeat_value(evaluate_node(key, rows), rows.count)) for key in node.args.get("partition_by") or ()]
+    keys = [row_key(repeat_value(evaluate_node(key, rows), rows.count)) for key in node.args.get("partition_by") or ()]
     order = node.args.get("order")
     window = _Window(rows=rows, codes=encode_rows(keys, rows.count), by=tuple(order.expressions) if order is not None else ())
     call = node.this

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.algebra.moments import MOMENT_MERGE
 from platform_plugin.operators.group.calls import call_expression, cast, parse_expression
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from platform_plugin.operators.group.calls import Call
+from platform_plugin.operators.group.calls import Call
 
 MOMENTS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp")
 PAIRS = (
@@ -45,12 +46,6 @@ _ANSWERS = {
     "regr_intercept": "CASE WHEN _0.n > 0 AND _0.sxx > 0 THEN _0.my - _0.sxy / _0.sxx * _0.mx END",
     "regr_r2": "CASE WHEN _0.n > 0 AND _0.sxx > 0 THEN CASE WHEN _0.syy > 0 THEN _0.sxy * _0.sxy / (_0.sxx * _0.syy) ELSE 1.0D END END",
 }
-_MERGE = """
-aggregate(collect_list(_0), named_struct('n', 0.0D, 'mean', 0.0D, 'm2', 0.0D), (a, b) -> CASE WHEN b.n = 0 THEN a WHEN a.n = 0 THEN b
-ELSE named_struct('n', a.n + b.n,
-'mean', a.mean + (b.mean - a.mean) * b.n / (a.n + b.n),
-'m2', a.m2 + b.m2 + (b.mean - a.mean) * (b.mean - a.mean) * a.n * b.n / (a.n + b.n)) END)
-"""
 _PAIR_MERGE = """
 aggregate(collect_list(_0), named_struct('n', 0.0D, 'mx', 0.0D, 'my', 0.0D, 'sxx', 0.0D, 'syy', 0.0D, 'sxy', 0.0D), (a, b) ->
 CASE WHEN b.n = 0 THEN a WHEN a.n = 0 THEN b
@@ -102,7 +97,7 @@ def pair_parts(call: Call) -> exp.Expr:
 
 def moment_merge(column: exp.Expr) -> exp.Expr:
     """The merge of all stored structs of a group."""
-    return parse_expression(_MERGE, column)
+    return parse_expression(MOMENT_MERGE, column)
 
 
 def pair_merge(column: exp.Expr) -> exp.Expr:
