@@ -31,9 +31,9 @@ COLUMNS = {
     "m": ("DECIMAL(38,4)", pa.decimal128(38, 4), [Decimal("1.5000"), None, Decimal("-99999999999999999999999999.0001")]),
 }
 VIEWS = {
-    "distinct": "SELECT i, count(DISTINCT s) AS n, stddev(x) AS d FROM rows GROUP BY i",
+    "distinct": "SELECT i, count(DISTINCT s) AS n, kurtosis(x) AS d FROM rows GROUP BY i",
     "ordered": "SELECT b, last(l) AS l, collect_list(t) AS t FROM rows GROUP BY b",
-    "called": "SELECT date_format(at, 'yyyy-MM') AS m, sum(m) AS s FROM rows GROUP BY 1",
+    "called": "SELECT date_format(at, 'MMM yyyy') AS m, sum(m) AS s FROM rows GROUP BY 1",
     "joined": "SELECT regexp_replace(u.name, 'a', 'b') AS name, count(*) AS n FROM rows r JOIN names u ON u.id = r.i GROUP BY 1",
 }
 
