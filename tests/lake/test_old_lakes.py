@@ -157,6 +157,7 @@ def test_a_first_writer_that_is_killed_has_migrated_all_or_nothing(old, victims)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_first_writer_may_be_killed_at_every_point(old, victims):
     print(f"all or nothing at {kill_migrations(old, victims, step=1)} points")
 
