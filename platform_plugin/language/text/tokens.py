@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from platform_plugin.cache import Cache
 from platform_plugin.language.text.places import Span, syntax_error
 
 # Deeper brackets than this are refused, so that no parser behind us ever runs out of stack.
@@ -79,6 +80,13 @@ class Tokens:
         """The token's kind; END past the last."""
         return self.kinds[index] if 0 <= index < len(self.kinds) else END
 
+    def cut(self, start: int, end: int) -> Tokens | None:
+        """The tokens between two offsets of the source; None if one of them lies inside a token."""
+        first, last = bisect_left(self.starts, start), bisect_left(self.starts, end)
+        if (first and self.ends[first - 1] > start) or (last and self.ends[last - 1] > end):
+            return None
+        return Tokens(self.source, self.kinds[first:last], self.starts[first:last], self.ends[first:last])
+
     def span(self, first: int, last: int) -> Span:
         """The text from token `first` to just before token `last`, without the blanks around it."""
         if last <= first:
@@ -87,13 +95,30 @@ class Tokens:
         return Span(self.source, self.starts[first], self.ends[last - 1])
 
 
+# Statements and the queries in them are read one after the other. A longer text is rarely read again.
+_LONGEST = 100_000
+_TOKENS: Cache[str, Tokens] = Cache("tokens of texts", weigh=lambda tokens: 2 * len(tokens.source) + 150 * len(tokens))
+
+
 def tokenize(source: str, start: int = 0, end: int | None = None) -> Tokens:
     """All tokens of a text or of a part of it, or an error at the first character that can't begin one.
+
+    What a part has is cut out of the text's tokens if these were read before.
 
     >>> tokens = tokenize("SELECT 'a;b' -- done")
     >>> [tokens.text(index) for index in range(len(tokens))]
     ['SELECT', "'a;b'"]
     """
+    if len(source) > _LONGEST:
+        return _tokenize(source, start, end)
+    if start == 0 and end in (None, len(source)):
+        return _TOKENS.find(source, lambda: _tokenize(source, 0, None))
+    whole = _TOKENS.get(source)
+    part = None if whole is None else whole.cut(start, len(source) if end is None else end)
+    return _tokenize(source, start, end) if part is None else part
+
+
+def _tokenize(source: str, start: int, end: int | None) -> Tokens:
     kinds: list[str] = []
     starts: list[int] = []
     ends: list[int] = []

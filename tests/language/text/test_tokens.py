@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_plugin.errors import InvalidStatement
+from platform_plugin.language.text import tokens as tokens_module
 from platform_plugin.language.text.tokens import DEEPEST, check_brackets, tokenize
 
 
@@ -81,3 +82,25 @@ def test_tokens_never_overlap_and_lose_only_space_and_comments(source):
         between = source[position:start].strip()
         assert not between or between.startswith(("--", "/*", "\ufeff"))
         position = end
+
+
+@given(
+    st.lists(st.sampled_from(["SELECT", "a", "'x y'", "/* c */", "/*+ hint(t) */", "-- l\n", "(", ")", "1.5", "`q r`", ","]), min_size=1),
+    st.data(),
+)
+def test_a_part_of_a_text_has_the_same_tokens_whether_the_whole_was_read_before(words, data):
+    source = " ".join(words)
+    whole = tokens_module._tokenize(source, 0, None)
+    bounds = sorted({0, len(source), *whole.starts, *whole.ends})
+    start = data.draw(st.sampled_from(bounds))
+    end = data.draw(st.sampled_from([bound for bound in bounds if bound >= start]))
+    first = tokens_module._tokenize(source, start, end)
+    tokenize(source)
+    again = tokenize(source, start, end)
+    assert (again.kinds, again.starts, again.ends) == (first.kinds, first.starts, first.ends)
+
+
+def test_a_part_that_ends_within_a_token_is_read_by_itself():
+    assert texts("alpha 'b c' d") == ["alpha", "'b c'", "d"]
+    part = tokenize("alpha 'b c' d", 2, 5)
+    assert [part.text(index) for index in range(len(part))] == ["pha"]
