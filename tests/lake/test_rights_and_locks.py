@@ -21,6 +21,7 @@ AS_NOBODY = """
 import os, sys
 import pyarrow as pa
 import sqlalchemy.dialects.sqlite, pyarrow.parquet, fsspec
+import platform_plugin.lake.commit.commit
 from platform_plugin.lake.lake import Lake
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation

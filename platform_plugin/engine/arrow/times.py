@@ -163,7 +163,7 @@ def to_date(value: Any) -> Any | None:
 def add_days(value: Any, number: Any) -> Any | None:
     """Dates so many days later.
 
-    >>> add_days(pa.array([0], pa.int32()).cast(pa.date32()), pa.scalar(31)).to_pylist()
+    >>> add_days(pa.array([0], pa.int32()).cast(pa.date32()), pa.scalar(31, pa.int32())).to_pylist()
     [datetime.date(1970, 2, 1)]
     """
     if value.type != pa.date32() or number.type not in (pa.int8(), pa.int16(), pa.int32()):
