@@ -22,48 +22,55 @@ if TYPE_CHECKING:
 
 
 class SharedRows:
-    """The rows of the widest of some ranges of a stream, and of those that are the last files of it.
+    """The columns that were read of ranges of a stream. A range that is the last files of another has them from there.
 
-    Other ranges are read by themselves, as is one that is alone.
+    Nothing is read that nobody asks for: whoever reads the widest range first lets all others share it.
     """
 
-    def __init__(self, lake: Lake, ranges: Iterable[Range]) -> None:
+    def __init__(self, lake: Lake) -> None:
         self._lake = lake
-        every = list(ranges)
-        self._widest = min(every, key=lambda each: each.first_row_id) if len(every) > 1 else None
         # A user's column may have the name of a hidden one.
-        self._columns: dict[tuple[str, bool], pa.ChunkedArray] = {}
+        self._columns: dict[tuple[str, bool], list[tuple[Range, pa.ChunkedArray]]] = {}
 
     def input(self, part: Range, role: Role, *, hidden: Collection[str] = ()) -> TaskInput:
         """A range as an input of tasks, with these hidden columns."""
         alone = range_input(self._lake, part, role, hidden=hidden)
-        whole = self._widest
-        if whole is None or not is_end_of(part, whole):
-            return alone
-        return replace(alone, read=lambda columns: self._read(whole, part, columns, hidden))
+        return replace(alone, read=lambda columns: self._read(part, columns, hidden)) if part.is_whole else alone
 
-    def _read(self, whole: Range, part: Range, columns: Collection[str], hidden: Collection[str]) -> pa.Table:
+    def _read(self, part: Range, columns: Collection[str], hidden: Collection[str]) -> pa.Table:
         own = [field.name for field in part.stream.fields if field.name in columns and field.name not in hidden]
         if not own and not hidden:
+            # Without any column nobody would know how many rows there are.
             own = [part.stream.fields[0].name]
         wanted = [*((name, False) for name in own), *((name, True) for name in sorted(hidden))]
-        missing = [each for each in wanted if each not in self._columns]
+        found = {each: column for each in wanted if (column := self._find(each, part)) is not None}
+        missing = [each for each in wanted if each not in found]
         if missing:
             unseen = {name for name, is_hidden in missing if is_hidden}
-            rows = arrow_rows_of(self._lake, whole, [name for name, is_hidden in missing if not is_hidden], hidden=unseen)
-            self._columns |= {each: rows.column(each[0]) for each in missing}
-        table = pa.table([self._columns[each] for each in wanted], names=[name for name, _ in wanted])
-        return table.slice(table.num_rows - sum(file.record_count for file in part.scan.files))
+            rows = arrow_rows_of(self._lake, part, [name for name, is_hidden in missing if not is_hidden], hidden=unseen)
+            for each in missing:
+                found[each] = rows.column(each[0])
+                self._columns.setdefault(each, []).append((part, found[each]))
+        return pa.table([found[each] for each in wanted], names=[name for name, _ in wanted])
+
+    def _find(self, column: tuple[str, bool], part: Range) -> pa.ChunkedArray | None:
+        """A column of a range, cut from one that ends with it."""
+        for whole, rows in self._columns.get(column, ()):
+            if is_end_of(part, whole):
+                return rows.slice(len(rows) - sum(file.record_count for file in part.scan.files))
+        return None
 
 
 class SharedFrame:
-    """As `SharedRows`, for Spark: the widest of some ranges, with these hidden columns, is decoded once and kept until it is released."""
+    """The widest of some ranges for Spark, with these hidden columns: decoded once and kept, if others need much of it."""
 
     def __init__(self, work: Workspace, ranges: Iterable[Range], hidden: Collection[str]) -> None:
         self._work = work
         self._hidden = ROW_IDS.union(hidden)
-        every = list(ranges)
-        self._widest = min(every, key=lambda each: each.first_row_id) if len(every) > 1 else None
+        widest, *others = sorted(ranges, key=lambda each: each.first_row_id)
+        is_needed = sum(each.row_count for each in others) * 2 >= widest.row_count  # at least half of it is read again
+        # A user's column with the name of a hidden one is another view's.
+        self._widest = widest if others and is_needed and not any(widest.stream.field(name) for name in self._hidden) else None
         self._frame: DataFrame | None = None
 
     def rows_of(self, part: Range, cached: list[DataFrame]) -> DataFrame | None:
@@ -71,7 +78,7 @@ class SharedFrame:
         from pyspark.sql.connect import functions as f
 
         whole = self._widest
-        if whole is None or part.stream.field(ROW_ID) is not None or not is_end_of(part, whole):
+        if whole is None or not is_end_of(part, whole):
             return None
         if self._frame is None:
             self._frame = rows_of(self._work.session, self._work.lake, whole, hidden=self._hidden).persist()

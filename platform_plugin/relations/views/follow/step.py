@@ -101,7 +101,7 @@ class ViewMaintenance(Maintenance[PendingView]):
         for view in pending:
             for stream, tail in view.ranges.items():
                 by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
-        rows = {stream: SharedRows(work.lake, ranges) for stream, ranges in _by_stream(by_range).items()}
+        rows = {stream: SharedRows(work.lake) for stream, _, _ in by_range}
         reasons: dict[str, str] = {}
         answers: list[Answer] = []
         cached: list[DataFrame] = []
@@ -109,7 +109,8 @@ class ViewMaintenance(Maintenance[PendingView]):
         metrics: JobMetrics | None = None
         try:
             left_to_spark: dict[RangeKey, tuple[list[PendingView], list[JointScan]]] = {}
-            for key, views in by_range.items():
+            # The widest range of a stream first, so that the others find its rows.
+            for key, views in sorted(by_range.items()):
                 looking = [scan for scan in joint if scan.key == key and scan.looks_at_rows]
                 # Who has to look at the rows with Spark anyway lets the views look too.
                 rest, made = (
@@ -119,6 +120,7 @@ class ViewMaintenance(Maintenance[PendingView]):
                 reasons |= {view.name: refusal.why for view, refusal in rest}
                 if rest:
                     left_to_spark[key] = [view for view, _ in rest], looking
+            rows.clear()  # before Spark takes its time
             answers += _ask_spark(work, snapshot, left_to_spark, cached)
             left, made = compact_locally(work, find_additions(work, snapshot, pending))
             written += made
