@@ -37,7 +37,7 @@ def turn(url, reads):
         append(5)
         command = [sys.executable, "-m", "tests.relations.streams.wraparound", url, "posts"]
         readers = [
-            subprocess.Popen([*command, str(count), how], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen([*command, str(count), how, str(KEPT)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
             for how, count in (("leased", reads // 10), ("bare", reads))
         ]
         while any(reader.poll() is None for reader in readers):
@@ -54,13 +54,13 @@ def turn(url, reads):
 
 
 def check(told, written, reads):
-    assert [reader["reads"] for reader in told] == [reads // 10, reads]
-    for reader in told:
+    for reader, fewest in zip(told, (reads // 10, reads), strict=True):
+        assert reader["reads"] >= fewest
         assert reader["wrong"] == 0
         assert reader["last"] - reader["first"] > KEPT, "the ring has turned while it was read"
     leased, bare = told
     assert leased["overrun"] == 0, "who holds a lease is waited for"
-    assert bare["overrun"] < reads
+    assert bare["overrun"] < bare["reads"]
     assert written > 10 * KEPT
 
 
@@ -74,5 +74,5 @@ def test_no_answer_is_torn(lake_url):
 def test_no_answer_is_torn_in_very_many(tmp_path):
     reads = int(os.environ.get("READS", "20000"))
     told, written = turn(f"platform+local://{tmp_path}/lake", reads)
-    print(f"{reads + reads // 10} reads, {written} rows written, {told}")
+    print(f"{written} rows written, {told}")
     check(told, written, reads)

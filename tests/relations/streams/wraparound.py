@@ -1,7 +1,8 @@
 """A process that reads a stream again and again while others write it, and counts the answers that are not a whole snapshot.
 
 Every row holds its own number, so a right answer is a run of numbers without a gap. A reader without leases reads each snapshot ten times,
-while its files leave: the rows of the first time, or an error. Usage: url stream reads leased|bare
+while its files leave: the rows of the first time, or an error. It reads so often at least, and until so many rows have come.
+Usage: url stream reads leased|bare rows
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ def is_whole(numbers: np.ndarray) -> bool:
     return len(numbers) == 0 or bool((np.diff(numbers) == 1).all())
 
 
-def read_again_and_again(url: str, stream: str, reads: int, *, leased: bool) -> dict[str, int]:
+def read_again_and_again(url: str, stream: str, reads: int, *, leased: bool, rows_to_come: int) -> dict[str, int]:
     told = {"reads": 0, "wrong": 0, "overrun": 0, "rows": 0, "first": 0, "last": 0}
     with Lake.open(url) as lake:
         newest = -1
-        while told["reads"] < reads:
+        while told["reads"] < reads or told["last"] - told["first"] <= rows_to_come:
             with lake.lease() if leased else nullcontext() as lease:
                 snapshot = lease.snapshot if lease else lake.snapshot()
                 try:
@@ -38,7 +39,7 @@ def read_again_and_again(url: str, stream: str, reads: int, *, leased: bool) -> 
                     told["overrun"] += 1
                     continue
                 seen = None
-                for _ in range(1 if leased else min(AGAIN, reads - told["reads"])):
+                for _ in range(1 if leased else AGAIN):
                     told["reads"] += 1
                     try:
                         rows = read_rows(lake, scan).column("n").to_numpy()
@@ -56,4 +57,5 @@ def read_again_and_again(url: str, stream: str, reads: int, *, leased: bool) -> 
 
 
 if __name__ == "__main__":
-    print(json.dumps(read_again_and_again(sys.argv[1], sys.argv[2], int(sys.argv[3]), leased=sys.argv[4] == "leased")))
+    url, stream, reads, how, rows_to_come = sys.argv[1:]
+    print(json.dumps(read_again_and_again(url, stream, int(reads), leased=how == "leased", rows_to_come=int(rows_to_come))))

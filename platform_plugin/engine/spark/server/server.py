@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import shlex
@@ -283,6 +284,8 @@ class PlatformServer:
 
     def close(self) -> None:
         """End Spark and its JVM, gently at first and by force after some seconds."""
+        # Py4J logs a call that the end cuts off with its traceback; the log's last lines are for the reason of the end.
+        logging.disable()
         process = getattr(self._gateway, "proc", None)
         if self._spark is not None and (process is None or process.poll() is None):
             with suppress(TimeoutError, Exception):
