@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.refusal import Refusal
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.file_parts import FileReader
     from platform_plugin.lake.read.scan import TableScan
 
 Role = Literal["range", "tail", "state", "table", "rows"]
@@ -40,6 +41,8 @@ class TaskInput:
     """Reads at least these columns in this process."""
     scan: TableScan | None = None
     """Its files, for an engine that reads them elsewhere."""
+    reader: Callable[[], FileReader] | None = None
+    """Makes what reads parts of these files elsewhere; None where only this process can read them."""
 
 
 Inputs = Mapping[str, "TaskInput | pa.Table"]
@@ -49,10 +52,13 @@ Values = Mapping[str, Any] | Sequence[Any]
 
 
 class Target(Protocol):
-    """What the rows of a plan are written to: a table, or a store that divides or sorts them."""
+    """What the rows of a plan are written to: a table, or a store that divides or sorts them. It is sent to other processes by pickle."""
 
-    def write(self, lake: Lake, rows: pa.Table) -> list[DataFile]:
+    def write(self, lake: DataFolder, rows: pa.Table) -> list[DataFile]:
         """Write rows as files."""
+
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """The rows of several parts of an input as those of all of it; where that can't be done they stay side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +113,10 @@ class Engine(Protocol):
 
     def bid(self, task: Task, inputs: Inputs) -> Bid | Refusal:
         """The offer for a task over inputs of this size, or the reason why it is left to others; no row is read."""
+        ...
+
+    def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
+        """About how many seconds it takes to run tasks over these inputs."""
         ...
 
     def run(self, bids: Sequence[Bid], inputs: Inputs, values: Values = ()) -> Sequence[TaskResult | Refusal]:

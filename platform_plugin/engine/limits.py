@@ -44,6 +44,18 @@ class Limits:
     client_range_bytes: int = _limit(
         128 << 20, decides="the same, by the bytes of the range's files", measured="the decision for two engines, as client_range_rows"
     )
+    task_least_rows: int = _limit(
+        500_000,
+        least=1,
+        decides="a task of a job reads at least about so many rows, so that a small range has few tasks and few files",
+        measured="make bench NAME=fanout",
+    )
+    task_part_rows: int = _limit(
+        4_000_000,
+        least=1,
+        decides="a task of a job has up to about so many rows of its share in memory, a row group at least",
+        measured="make bench NAME=fanout",
+    )
     sent_range_rows: int = _limit(
         20_000,
         decides="the rows of a range of up to so many that Spark has to group travel with the query, in one partition",

@@ -12,11 +12,14 @@ from platform_plugin.engine.limits import read_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
+    from platform_plugin.engine.choose import EngineName, RunEngines
     from platform_plugin.engine.engine import Engine
     from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
+    from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.lake.lake import Lake
 
@@ -64,6 +67,8 @@ class Workspace:
     ) -> None:
         self.lake = lake
         self.limits = read_limits(url=dict(lake.location.limits)) if limits is None else limits
+        self.engine: EngineName = "auto"
+        """The engine that maintains relations; `auto` chooses it for each run."""
         self._settings = settings
         self._watcher = watcher
         self._session: Session | None = None
@@ -100,6 +105,22 @@ class Workspace:
         from platform_plugin.engine.local import LocalEngine
 
         return (LocalEngine(self.lake, self.limits),)
+
+    def run_engines(self, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> RunEngines:
+        """The engines for tasks whose rows become files, those that the choice of the workspace leaves."""
+        from platform_plugin.engine.choose import RunEngines
+        from platform_plugin.engine.executors import ExecutorEngine
+        from platform_plugin.engine.local import LocalEngine
+
+        executors = ExecutorEngine(self, timeout=timeout, progress=progress)
+        match self.engine:
+            case "local":
+                return RunEngines((LocalEngine(self.lake, self.limits, is_forced=True),), executors)
+            case "executors":
+                return RunEngines((executors,), executors)
+            case "spark_sql":
+                return RunEngines((), executors)
+        return RunEngines((LocalEngine(self.lake, self.limits), executors), executors)
 
     @property
     def is_attached(self) -> bool:

@@ -35,8 +35,8 @@ from platform_plugin.lake.catalogue.tables import (
 )
 from platform_plugin.lake.commit.gates import Gates
 from platform_plugin.lake.files import files
+from platform_plugin.lake.files.data_folder import DataFolder
 from platform_plugin.lake.files.sources import Sources
-from platform_plugin.lake.files.storage import Storage
 from platform_plugin.lake.migrations.version import check_version, migrate_tables
 from platform_plugin.lake.read import read, scan
 from platform_plugin.lake.upkeep import leases
@@ -53,8 +53,10 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.predicates.conditions import Condition
+    from platform_plugin.errors import PlatformError
     from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.data_folder import NameMapping
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.read import changes, check, net_changes
     from platform_plugin.lake.read.scan import TableScan
@@ -67,7 +69,7 @@ _RELATIONS: Cache[tuple[int, int, Name], Table | View] = Cache(
 _NUMBERS = count()
 
 
-class Lake:
+class Lake(DataFolder):
     """An open lake. Every read names one snapshot and sees the whole lake as of that snapshot.
 
     >>> import tempfile, pyarrow as pa
@@ -82,9 +84,9 @@ class Lake:
     """
 
     def __init__(self, location: Location, *, uuid: UUID, data_path: str) -> None:
+        super().__init__(data_path, outside=location.outside)
         self.location = location
         self.uuid = uuid
-        self.storage = Storage(data_path, outside=location.outside)
         self.sources = Sources.of(location.sources)
         self.gates = Gates()
         self._number = next(_NUMBERS)
@@ -296,16 +298,6 @@ class Lake:
 
         return from_arrow(rows if not hasattr(rows, "schema") else rows.schema)
 
-    def write(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None, suffix: str = "") -> DataFile:
-        """Write rows as a file of a table, whose name ends in `suffix`; a commit makes it visible."""
-        return files.write_data_file(self.storage, table, rows, row_ids=row_ids, path=files.new_path(table, suffix=suffix))
-
-    def write_files(self, table: Table, rows: pa.Table | pa.RecordBatchReader, *, row_ids: pa.Array | None = None) -> list[DataFile]:
-        """Write rows as files of about the table's target size, or as one where it has none."""
-        from platform_plugin.lake.files import file_division
-
-        return file_division.write_data_files(self.storage, table, rows, row_ids=row_ids)
-
     def write_before_images(
         self, scan: TableScan, positions: Mapping[int, Sequence[int]], *, inlined: Sequence[int] = ()
     ) -> list[BeforeImages]:
@@ -334,6 +326,19 @@ class Lake:
                     found.update(connection.execute(sa.select(table.c.path).where(table.c.path.in_(part))).scalars())
             found |= name_before_images(connection, paths)
         return {endings[ending] for ending in found}
+
+    def explain_missing(self, path: str, snapshot: Snapshot) -> PlatformError:
+        """The reason why a reader of a snapshot misses a file."""
+        from platform_plugin.lake.read import missing
+
+        return missing.explain_missing(self, path, snapshot)
+
+    def read_name_mapping(self, mapping_id: int) -> NameMapping:
+        """The mapping of a file of another program."""
+        from platform_plugin.lake.catalogue.name_mappings import read_name_mapping
+
+        with self.reading() as connection:
+            return read_name_mapping(connection, mapping_id)
 
     def spare_files(self) -> None:
         """From now on leave all files that `discard` is given: a commit of unknown outcome may have named them."""

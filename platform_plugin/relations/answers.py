@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from platform_plugin.algebra.types.data_types import can_widen
 from platform_plugin.cache import Cache
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.operators.group.packing import pack
 from platform_plugin.operators.group.sharing import SET
 
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.lake import Lake
     from platform_plugin.operators.group.sharing import SharedPart
     from platform_plugin.state.compaction import Compaction
     from platform_plugin.state.store import Store
@@ -67,7 +69,14 @@ class StateTarget:
         """The answer's columns for the table's columns, in the table's order; None for all of them."""
         return None if self.part is None else tuple(column for _, column in self.part.columns)
 
-    def write(self, lake: Lake, rows: pa.Table) -> list[DataFile]:
+    def merge(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """One row for each group of several parts, if the kernel merges them."""
+        with suppress(RefusedByEngine):
+            if self.store is not None and len(tables) > 1:
+                return self.store.merge_rows(tables)
+        return pa.concat_tables(tables)
+
+    def write(self, lake: DataFolder, rows: pa.Table) -> list[DataFile]:
         """Write rows of this target as files of its table."""
         if self.store is None:
             return [lake.write(self.table, rows)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.engine.engine import TaskInput
 from platform_plugin.lake.read import small
+from platform_plugin.lake.read.file_parts import TableReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,4 +50,5 @@ def table_input(work: Workspace, table: Table, snapshot: Snapshot) -> TaskInput:
         file_count=len(scan.files),
         read=lambda _: small.read_small_scan(work.lake, scan),
         scan=scan,
+        reader=lambda: TableReader(table=scan.table, snapshot=scan.snapshot),
     )

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.plan.nodes import scans
 from platform_plugin.algebra.plan.render import render
 from platform_plugin.algebra.types.data_types import Field, Primitive, quote_identifier
-from platform_plugin.engine.local import compute, is_grouped
+from platform_plugin.engine.kernel_run import compute, is_grouped
 from platform_plugin.lake.values.addresses import ADDRESS_BITS, AddressFunction
 from platform_plugin.lake.values.hashes import is_hashable
 from platform_plugin.state.stored_file import DELTA, FilePlace
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.lake import Lake
     from platform_plugin.state.compaction import Compaction
 
     Integers = NDArray[np.int64]
@@ -70,18 +70,18 @@ class Store:
         kinds = [field.type for name in self.keys if (field := self.table.field(name)) is not None]
         return AddressFunction(columns=self.keys, bits=self.bits) if kinds and all(map(is_hashable, kinds)) else None
 
-    def add(self, lake: Lake, rows: pa.Table) -> DataFile:
+    def add(self, lake: DataFolder, rows: pa.Table) -> DataFile:
         """Write new rows as a file; a commit that appends it to the table adds them to the store."""
         return self._write(lake, self.arrange(rows) if self.is_addressed else rows, DELTA)
 
-    def write_compacted(self, lake: Lake, rows: pa.Table, compaction: Compaction) -> list[DataFile]:
+    def write_compacted(self, lake: DataFolder, rows: pa.Table, compaction: Compaction) -> list[DataFile]:
         """Write merged rows as the files that a compaction makes of others."""
         if self.is_addressed:
             rows = self.arrange(rows)
         parts = self._divide(rows, compaction.place.prefix, compaction.depth) if rows.num_rows else []
         return [self._write(lake, part, compaction.place_of(prefix, part.num_rows, rows.num_rows)) for prefix, part in parts]
 
-    def _write(self, lake: Lake, rows: pa.Table, place: FilePlace) -> DataFile:
+    def _write(self, lake: DataFolder, rows: pa.Table, place: FilePlace) -> DataFile:
         return lake.write(self.table, rows, suffix=place.suffix)
 
     def arrange(self, rows: pa.Table) -> pa.Table:

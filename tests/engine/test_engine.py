@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROGRAM = """
 import pickle, sys
 import pyarrow as pa, pyarrow.parquet as pq
-from platform_plugin.engine.local import compute
+from platform_plugin.engine.kernel_run import compute
 queries, files = pickle.load(sys.stdin.buffer)
 tables = {name: pa.concat_tables([pq.read_table(path) for path in paths]) for name, paths in files.items()}
 pickle.dump([compute(query, tables) for query in queries], sys.stdout.buffer)
@@ -48,6 +48,9 @@ class ElsewhereEngine:
         if all(isinstance(found, TaskInput) and found.scan is not None for found in inputs.values()):
             return Bid(engine=self.name, task=task, why="its files can be read from anywhere")
         return Refusal(why="rows in this process", for_good=False)
+
+    def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
+        return 0.0
 
     def run(self, bids: Sequence[Bid], inputs: Inputs, values: Values = ()) -> list[TaskResult | Refusal]:
         assert not values

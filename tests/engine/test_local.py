@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
+from platform_plugin.engine.kernel_run import compute
 from platform_plugin.engine.limits import Limits
-from platform_plugin.engine.local import LocalEngine, compute
+from platform_plugin.engine.local import LocalEngine
 from platform_plugin.engine.refusal import Refusal, RefusedByEngine
 from platform_plugin.errors import StorageError
 from platform_plugin.platform import Platform

@@ -111,15 +111,15 @@ def test_one_relation_of_a_hundred_that_fails_costs_few_more_steps(platform, mon
         platform.execute(f"CREATE VIEW more_{number} AS SELECT uid, count(*) AS n FROM posts WHERE score <> {number + 5} GROUP BY uid")
     platform.execute("INSERT INTO posts VALUES (1, 1), (2, 2)")
     sizes = []
-    local = view_step.take_locally
+    local = view_step.take_range
 
-    def failing(*given):
-        sizes.append(len(given[-1]))
-        if any(view.name == "main.more_41" for view in given[-1]):
+    def failing(work, snapshot, shared, views, engines, *, stream):
+        sizes.append(len(views))
+        if any(view.name == "main.more_41" for view in views):
             raise QueryFailed("division by zero")
-        return local(*given)
+        return local(work, snapshot, shared, views, engines, stream=stream)
 
-    monkeypatch.setattr(view_step, "take_locally", failing)
+    monkeypatch.setattr(view_step, "take_range", failing)
     monkeypatch.setattr(view_step, "place_failure", lambda *given: given[-1])
     done = run_maintenance(platform.work, kinds=["view"])
     assert list(done.failed) == ["main.more_41"]

@@ -65,15 +65,15 @@ def test_one_relation_that_fails_costs_halves_and_holds_nobody_up(platform, monk
         platform.execute(f"CREATE VIEW more_{number} AS SELECT count(*) + {number} AS n FROM posts")
     put(platform, (1, 1))
     sizes = []
-    local = view_step.take_locally
+    local = view_step.take_range
 
-    def failing(work, snapshot, shared, stream, views):
+    def failing(work, snapshot, shared, views, engines, *, stream):
         sizes.append(len(views))
         if any(view.name == "main.sums" for view in views):
             raise QueryFailed("division by zero")
-        return local(work, snapshot, shared, stream, views)
+        return local(work, snapshot, shared, views, engines, stream=stream)
 
-    monkeypatch.setattr(view_step, "take_locally", failing)
+    monkeypatch.setattr(view_step, "take_range", failing)
     monkeypatch.setattr(view_step, "place_failure", lambda *given: given[-1])
     done = run_maintenance(platform.work, kinds=["view"])
     assert list(done.failed) == ["main.sums"]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from platform_plugin.engine.arrow.plans import run_plan
-from platform_plugin.engine.local import check_fields
+from platform_plugin.engine.kernel_run import check_fields
 from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.catalogue.tables import Name, Table
 from platform_plugin.lake.read.read import read_file, read_rows

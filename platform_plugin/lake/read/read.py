@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import posixpath
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlalchemy as sa
 
 from platform_plugin.algebra.predicates.conditions import ALWAYS
 from platform_plugin.cache import Cache
 from platform_plugin.errors import StorageError, UnknownObject
-from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.files.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.files.files import OWN_NAME, ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.files.pages import read_pages, take_rows
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.matching import match_rows
-from platform_plugin.lake.read.missing import explain_missing
 from platform_plugin.lake.values.defaults import constant_column
 from platform_plugin.lake.values.types import FIELD_ID, arrow_field, arrow_schema
 
@@ -34,12 +31,20 @@ if TYPE_CHECKING:
     from platform_plugin.algebra.predicates.conditions import Condition
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import DeleteList, FileScan, TableScan
 
 _UNMAPPED = -1
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _THREADS = min(8, os.cpu_count() or 1)
+
+
+class FileSpan(NamedTuple):
+    """Positions of a file from `first` up to but not including `until`, by which it is divided among tasks at its row groups."""
+
+    first: int
+    until: int
 
 
 def read_rows(lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, where: Condition = ALWAYS) -> pa.Table:
@@ -91,33 +96,39 @@ def _fields(table: Table, columns: Sequence[str] | None) -> tuple[Field, ...]:
 
 
 def read_file(
-    lake: Lake,
+    lake: DataFolder,
     table: Table,
     file: FileScan,
     snapshot: Snapshot,
     *,
     fields: Sequence[Field] | None = None,
     positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+    span: FileSpan | None = None,
 ) -> tuple[pa.Table, pa.Array]:
     """The rows of one file that are part of the snapshot, and their positions in the file.
 
-    With `positions`, ascending, exactly those rows whatever their snapshot; only the row groups that hold them are read.
+    With `positions`, ascending, exactly those rows whatever their snapshot; only the row groups that hold them are read. With a `span` only
+    rows of row groups that begin in it.
     """
-    raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields, positions=positions)
+    raw, kept = read_raw(lake, file, snapshot, fields=table.fields if fields is None else fields, positions=positions, span=span)
     return adapt_rows(raw, table.fields if fields is None else fields), kept
 
 
 def read_raw(
-    lake: Lake,
+    lake: DataFolder,
     file: FileScan,
     snapshot: Snapshot,
     *,
     fields: Sequence[Field],
     hidden: Sequence[int] = (),
     positions: np.ndarray[Any, np.dtype[np.int64]] | None = None,
+    span: FileSpan | None = None,
 ) -> tuple[pa.Table, pa.Array]:
-    """The same with the file's own column names and types, with ids; `hidden` are the ids of reserved columns to include."""
-    mapping, in_path = _read_mapping(lake, file.mapping_id) if file.mapping_id is not None else (None, {})
+    """The same with the file's own column names and types, with ids; `hidden` are the ids of reserved columns to include.
+
+    With a `span` only rows of row groups that begin in it.
+    """
+    mapping, in_path = lake.read_name_mapping(file.mapping_id) if file.mapping_id is not None else (None, {})
     wanted = {leaf for field in fields for leaf in (field.id,)} | set(hidden) | ({SNAPSHOT_ID} if file.until is not None else set())
     opened = _opened(lake, file.path, file.size_bytes, snapshot)
     with opened as parquet:
@@ -129,28 +140,30 @@ def read_raw(
         if mapping is None and all(_id(column) is None for column in schema):
             raise _foreign(file.path, "its columns have no field ids")
         names = [own.field(index).name for index in places]
+        groups, first, until = _groups_in(parquet, span)
         rows = None
         if names and positions is not None:
             # Files of two lakes may have the same path below their folders.
             rows = read_pages(opened.file, parquet, (lake.storage.readable(file.path), file.size_bytes), names, positions)
         if rows is None:
-            rows = _read_columns(parquet, names, positions) if names else pa.table({"": pa.nulls(file.record_count)}).select([])
+            rows = _read_columns(parquet, names, positions, groups) if names else pa.table({"": pa.nulls(until - first)}).select([])
         if names:
             rows = pa.Table.from_arrays(rows.select(names).columns, schema=pa.schema([schema.field(index) for index in places]))
     if in_path:
-        rows = _with_path_values(rows, file, fields, in_path, file.record_count if positions is None else len(positions))
+        rows = _with_path_values(rows, file, fields, in_path, until - first if positions is None else len(positions))
     if positions is not None:
         return rows, pa.array(positions)
-    keep = _kept(lake, file, snapshot, rows)
+    keep = _kept(lake, file, snapshot, rows, FileSpan(first, until))
     if keep is None:
-        return rows, pa.array(np.arange(file.record_count))
-    return (rows.take(keep) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])), keep
+        return rows, pa.array(np.arange(first, until))
+    picked = rows.take(pa.array(keep)) if rows.num_columns else pa.table({"": pa.nulls(len(keep))}).select([])
+    return picked, pa.array(keep + first)
 
 
 _WITH_ROW_IDS: Cache[tuple[str, int], bool] = Cache("files with row ids")
 
 
-def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
+def has_row_ids(lake: DataFolder, file: FileScan, snapshot: Snapshot) -> bool:
     """Whether a file stores the row ids of its rows, as files of changed rows do. The answer is cached, since files never change."""
     place = (lake.storage.readable(file.path), file.size_bytes)
     known = _WITH_ROW_IDS.get(place)
@@ -161,9 +174,21 @@ def has_row_ids(lake: Lake, file: FileScan, snapshot: Snapshot) -> bool:
     return known
 
 
-def _read_columns(parquet: pq.ParquetFile, names: Sequence[str], positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> pa.Table:
+def _groups_in(parquet: pq.ParquetFile, span: FileSpan | None) -> tuple[list[int] | None, int, int]:
+    """The row groups that begin in a span, None for all, and the positions from the first of their rows up to the end of the last."""
+    if span is None:
+        return None, 0, parquet.metadata.num_rows
+    counts = [parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)]
+    begins = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+    first, end = np.searchsorted(begins[:-1], (span.first, span.until)).tolist()
+    return list(range(first, end)), int(begins[first]), int(begins[end])
+
+
+def _read_columns(
+    parquet: pq.ParquetFile, names: Sequence[str], positions: np.ndarray[Any, np.dtype[np.int64]] | None, only: list[int] | None
+) -> pa.Table:
     if positions is None:
-        return parquet.read(columns=names)
+        return parquet.read(columns=names) if only is None else parquet.read_row_groups(only, columns=names)
     counts = [parquet.metadata.row_group(group).num_rows for group in range(parquet.metadata.num_row_groups)]
     ends = np.cumsum(counts, dtype=np.int64)
     owners = np.searchsorted(ends, positions, side="right")
@@ -172,8 +197,10 @@ def _read_columns(parquet: pq.ParquetFile, names: Sequence[str], positions: np.n
     return pa.concat_tables(parts) if parts else parquet.schema_arrow.empty_table().select(names)
 
 
-def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.Array | None:
-    """The positions that are part of the snapshot; None for all of them."""
+def _kept(
+    lake: DataFolder, file: FileScan, snapshot: Snapshot, rows: pa.Table, span: FileSpan
+) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """Those of the rows at these positions that are part of the snapshot, counted from the first; None for all of them."""
     if file.is_whole:
         return None
     mask = np.ones(file.record_count, dtype=bool)
@@ -181,15 +208,16 @@ def _kept(lake: Lake, file: FileScan, snapshot: Snapshot, rows: pa.Table) -> pa.
         mask[read_positions(lake, file.deletes, snapshot, limit=file.record_count)] = False
     if file.positions:
         mask[np.asarray(file.positions)] = False
+    mask = mask[span.first : span.until]
     if file.until is not None:
         added = find_column(rows, SNAPSHOT_ID)
         if added is None:
             raise _foreign(file.path, "it holds several snapshots but does not say which rows are whose")
         mask &= added.to_numpy() <= file.until
-    return pa.array(np.flatnonzero(mask))
+    return np.flatnonzero(mask)
 
 
-def read_positions(lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+def read_positions(lake: DataFolder, deletes: DeleteList, snapshot: Snapshot, *, limit: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The positions that a delete file deletes at the snapshot."""
     positions, at = read_delete_file(lake, deletes, snapshot, limit=limit)
     if at is not None:
@@ -201,7 +229,7 @@ def read_positions(lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit
 
 
 def read_delete_file(
-    lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
+    lake: DataFolder, deletes: DeleteList, snapshot: Snapshot, *, limit: int
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
     """All positions of a delete file, and the snapshots that deleted them where the file stores them."""
     if deletes.format == "puffin":
@@ -216,14 +244,14 @@ def read_delete_file(
 
 
 def _read_deletion_vector(
-    lake: Lake, deletes: DeleteList, snapshot: Snapshot, *, limit: int
+    lake: DataFolder, deletes: DeleteList, snapshot: Snapshot, *, limit: int
 ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]] | None]:
     try:
         with lake.storage.open(deletes.path) as file:
             positions, at = read_vectors(file.read())
     except StorageError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise explain_missing(lake, deletes.path, snapshot) from error
+            raise lake.explain_missing(deletes.path, snapshot) from error
         raise
     except DamagedVector as error:
         raise StorageError(f'deletion vector "{deletes.path}" can\'t be read', detail=str(error), hint="restore it from a copy") from error
@@ -250,7 +278,7 @@ _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 class _opened:  # noqa: N801  used as a statement's verb
     """A Parquet file, opened and checked to be complete and to be the one that the catalogue means."""
 
-    def __init__(self, lake: Lake, path: str, size_bytes: int | None, snapshot: Snapshot) -> None:
+    def __init__(self, lake: DataFolder, path: str, size_bytes: int | None, snapshot: Snapshot) -> None:
         self.lake, self.path, self.size_bytes, self.snapshot = lake, path, size_bytes, snapshot
         self.stack: Any = None
         self.file: Any = None
@@ -262,7 +290,7 @@ class _opened:  # noqa: N801  used as a statement's verb
             self.file = file
         except StorageError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                raise explain_missing(self.lake, self.path, self.snapshot) from error
+                raise self.lake.explain_missing(self.path, self.snapshot) from error
             raise
         try:
             if self.size_bytes is not None and (size := file.seek(0, os.SEEK_END)) != self.size_bytes:
@@ -292,16 +320,6 @@ class _opened:  # noqa: N801  used as a statement's verb
 
 def _foreign(path: str, detail: str) -> StorageError:
     return StorageError(f'file "{path}" is not the one that was committed', detail=detail, hint="restore it from a copy")
-
-
-def _read_mapping(lake: Lake, mapping_id: int) -> tuple[dict[tuple[int | None, str], tuple[int, int]], dict[int, str]]:
-    """For files of other programs: (parent, column name) to (mapping column, field id), and names of columns kept in paths by field id."""
-    m = c.NAME_MAPPING.c
-    with lake.reading() as connection:
-        query = sa.select(m.column_id, m.source_name, m.target_field_id, m.parent_column, m.is_partition).where(m.mapping_id == mapping_id)
-        rows = connection.execute(query).all()
-    inside = {(row.parent_column, row.source_name): (row.column_id, row.target_field_id) for row in rows if not row.is_partition}
-    return inside, {row.target_field_id: row.source_name for row in rows if row.is_partition}
 
 
 def _with_path_values(rows: pa.Table, file: FileScan, fields: Sequence[Field], in_path: dict[int, str], count: int) -> pa.Table:

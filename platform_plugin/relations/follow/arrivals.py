@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
@@ -14,12 +15,13 @@ from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.snapshots import read_times
 from platform_plugin.lake.files import files
 from platform_plugin.lake.read.evolution import adapt_rows
+from platform_plugin.lake.read.file_parts import FilePart
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.lake.values.types import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.session import Session
-    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import TableScan
 
@@ -78,19 +81,40 @@ def add_hidden_columns(session: Session, lake: Lake, scan: TableScan, rows: Data
 
 def read_rows_with_hidden(lake: Lake, scan: TableScan, fields: Sequence[Field], names: Collection[str]) -> pa.Table:
     """These columns of a scan without inlined rows as Arrow, with hidden columns after them."""
-    spans, _ = read_arrival_spans(lake, scan) if ARRIVED_AT in names else ([[] for _ in scan.files], [])
-    schema = arrow_schema(tuple(fields))
-    for column in HIDDEN_COLUMNS:
-        schema = schema.append(pa.field(column.name, _ARROW[column.name])) if column.name in names else schema
-    tables = [pa.Table.from_batches([], schema=schema)]
-    for file, inside in zip(scan.files, spans, strict=True):
-        raw, kept = read_raw(lake, file, scan.snapshot, fields=fields, hidden=(files.ROW_ID,))
-        own = find_column(raw, files.ROW_ID)
-        ids = kept.to_numpy(zero_copy_only=False) + (file.row_id_start or 0) if own is None else own.to_numpy()
-        hidden = [pa.array(ids, pa.int64()) if name == ROW_ID else _times_of(ids, inside) for name in schema.names[len(fields) :]]
-        columns = [*(adapt_rows(raw, fields).columns if fields else ()), *hidden]
-        tables.append(pa.Table.from_arrays(columns, schema=schema))
-    return pa.concat_tables(tables)
+    return find_hidden_columns(lake, scan, names).read(lake, [FilePart(file) for file in scan.files], fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenColumns:
+    """Which hidden columns a scan is read with, and what they follow from; with it they are read where there is no catalogue."""
+
+    names: frozenset[str]
+    snapshot: Snapshot
+    spans: Mapping[str, Sequence[ArrivalSpan]]
+    """When the rows of each file came, by its path; empty where that is not asked for."""
+
+    def read(self, folder: DataFolder, parts: Sequence[FilePart], fields: Sequence[Field]) -> pa.Table:
+        """These columns of parts of files, with the hidden columns after them."""
+        schema = arrow_schema(tuple(fields))
+        for column in HIDDEN_COLUMNS:
+            schema = schema.append(pa.field(column.name, _ARROW[column.name])) if column.name in self.names else schema
+        tables = [pa.Table.from_batches([], schema=schema)]
+        for file, span in parts:
+            raw, kept = read_raw(folder, file, self.snapshot, fields=fields, hidden=(files.ROW_ID,), span=span)
+            own = find_column(raw, files.ROW_ID)
+            ids = kept.to_numpy(zero_copy_only=False) + (file.row_id_start or 0) if own is None else own.to_numpy()
+            known = self.spans.get(file.path, ())
+            hidden = [pa.array(ids, pa.int64()) if name == ROW_ID else _times_of(ids, known) for name in schema.names[len(fields) :]]
+            columns = [*(adapt_rows(raw, fields).columns if fields else ()), *hidden]
+            tables.append(pa.Table.from_arrays(columns, schema=schema))
+        return pa.concat_tables(tables)
+
+
+def find_hidden_columns(lake: Lake, scan: TableScan, names: Collection[str]) -> HiddenColumns:
+    """The hidden columns of a scan; the catalogue is read only for the times of arrival."""
+    spans = read_arrival_spans(lake, scan)[0] if ARRIVED_AT in names else []
+    by_path = {file.path: of_file for file, of_file in zip(scan.files, spans, strict=bool(spans))}
+    return HiddenColumns(names=frozenset(names), snapshot=scan.snapshot, spans=by_path)
 
 
 def _times_of(ids: NDArray[np.int64], spans: Sequence[ArrivalSpan]) -> pa.Array:

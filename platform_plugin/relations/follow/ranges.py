@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS, ROW_ID
 from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
 from platform_plugin.engine.engine import TaskInput
 from platform_plugin.errors import StreamOverrun
+from platform_plugin.lake.read.file_parts import TableReader
 from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.lake.ring.arrivals import has_rings
 from platform_plugin.lake.ring.segments import read_ring
-from platform_plugin.relations.follow.arrivals import add_hidden_columns, read_rows_with_hidden
+from platform_plugin.relations.follow.arrivals import add_hidden_columns, find_hidden_columns, read_rows_with_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame
     from sqlalchemy.engine import Connection
 
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.file_parts import FilePart
     from platform_plugin.lake.read.scan import FileScan
+    from platform_plugin.relations.follow.arrivals import HiddenColumns
 
 ROW_IDS = frozenset({ROW_ID})
 """The hidden columns of rows of which only the row ids are needed."""
@@ -174,6 +179,32 @@ def arrow_rows_of(lake: Lake, found: Range, columns: Collection[str], *, hidden:
     return read_rows(lake, found.scan, columns=[field.name for field in fields or found.stream.fields[:1]])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeReader:
+    """Reads the rows of a range, with hidden columns, from its files alone; rows of these files outside the range are left out."""
+
+    stream: Table
+    first_row_id: int
+    next_row_id: int
+    is_whole: bool
+    hidden: HiddenColumns
+
+    def read(self, folder: DataFolder, parts: Sequence[FilePart], columns: Collection[str]) -> pa.Table:
+        """At least these columns of the rows of some parts."""
+        names = self.hidden.names
+        fields = [field for field in self.stream.fields if field.name in columns and field.name not in names]
+        if self.is_whole and not names:
+            return TableReader(table=self.stream, snapshot=self.hidden.snapshot).read(folder, parts, columns)
+        rows = replace(self.hidden, names=names | ROW_IDS).read(folder, parts, fields)
+        if self.is_whole:
+            return rows
+        place = rows.column_names.index(ROW_ID, len(fields))
+        ids = rows.column(place).to_numpy()
+        rows = rows.filter(pa.array((ids >= self.first_row_id) & (ids < self.next_row_id)))
+        # A user's column may have the same name.
+        return rows if ROW_ID in names else rows.remove_column(place)
+
+
 def range_input(lake: Lake, found: Range, role: Role, *, hidden: Collection[str] = ()) -> TaskInput:
     """A range as an input of tasks, with these hidden columns."""
     return TaskInput(
@@ -184,4 +215,11 @@ def range_input(lake: Lake, found: Range, role: Role, *, hidden: Collection[str]
         is_whole=found.is_whole,
         read=lambda columns: arrow_rows_of(lake, found, columns, hidden=hidden),
         scan=found.scan,
+        reader=lambda: RangeReader(
+            stream=found.stream,
+            first_row_id=found.first_row_id,
+            next_row_id=found.next_row_id,
+            is_whole=found.is_whole,
+            hidden=find_hidden_columns(lake, found.scan, hidden),
+        ),
     )

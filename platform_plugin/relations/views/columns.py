@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
 from platform_plugin.algebra.types.data_types import Field, IntervalType, Struct, is_same_in_spark
-from platform_plugin.engine.local import compute
+from platform_plugin.engine.kernel_run import compute
 from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import QueryFailed, RefusedView
 from platform_plugin.lake.catalogue.tables import Name, Table

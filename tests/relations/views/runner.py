@@ -15,6 +15,7 @@ if __name__ == "__main__":
     with Platform.open(sys.argv[1]) as platform:
         if "BY_SPARK" in os.environ:
             platform.work.limits = Limits(client_range_rows=0, client_state_bytes=0)
+            platform.work.engine = "spark_sql"
         runs = lost = 0
         while not Path(sys.argv[2]).exists():
             try:

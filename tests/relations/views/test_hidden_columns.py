@@ -77,6 +77,7 @@ def test_views_by_arrival_are_what_their_queries_give(spark_server, tmp_path, mo
     with Platform.create(tmp_path / "lake") as platform:
         if engine == "spark":
             monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=0, client_state_bytes=0))
+            monkeypatch.setattr(platform.work, "engine", "spark_sql")
         platform.execute("CREATE STREAM posts (uid INT, score INT) WITH (retention_rows = 30)")
         platform.execute("CREATE TABLE old AS HISTORY OF posts")
         for name, query in VIEWS.items():
@@ -114,6 +115,7 @@ def test_columns_of_a_streams_own_come_before_hidden_ones(spark_server, tmp_path
     with Platform.create(tmp_path / "lake") as platform:
         if engine == "spark":
             monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=0, client_state_bytes=0))
+            monkeypatch.setattr(platform.work, "engine", "spark_sql")
         platform.execute("CREATE STREAM own (uid INT, _row_id INT, _arrived_at INT, score INT)")
         with pytest.raises(RefusedView, match=r'order of arrival .* has a column "_row_id" of its own') as refused:
             platform.execute("CREATE VIEW latest AS SELECT uid, last(score) AS s FROM own GROUP BY uid")

@@ -49,22 +49,28 @@ def platform(tmp_path_factory, spark_server):
         yield made
 
 
+ENGINES = st.sampled_from([("spark_sql", 0), ("executors", 0), ("auto", 3), ("auto", Limits().client_range_rows)])
+"""Engines by the name that a user may ask for, and the rows that the process takes up."""
+
+
 @pytest.mark.timeout(400)
 @settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=ALL_WAYS, largest=st.sampled_from([0, 3, Limits().client_range_rows]))
-def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways, largest):
+@given(steps=st.lists(STEP, min_size=4, max_size=9), ways=ALL_WAYS, engine=ENGINES)
+def test_views_are_what_their_queries_give_over_all_rows(platform, steps, ways, engine):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(platform.work, "limits", Limits(client_range_rows=largest))
+        patched.setattr(platform.work, "engine", engine[0])
+        patched.setattr(platform.work, "limits", Limits(client_range_rows=engine[1]))
         try_steps(platform, steps, ways)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=ALL_WAYS, largest=st.sampled_from([0, 3, Limits().client_range_rows]))
-def test_the_same_for_longer(platform, steps, ways, largest):
+@given(steps=st.lists(STEP, min_size=4, max_size=20), ways=ALL_WAYS, engine=ENGINES)
+def test_the_same_for_longer(platform, steps, ways, engine):
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(platform.work, "limits", Limits(client_range_rows=largest))
+        patched.setattr(platform.work, "engine", engine[0])
+        patched.setattr(platform.work, "limits", Limits(client_range_rows=engine[1]))
         try_steps(platform, steps, ways)
 
 

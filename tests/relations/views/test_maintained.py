@@ -127,6 +127,7 @@ def test_sub_queries_below_the_grouping_are_maintained_by_spark(
     assert maintain(platform, [ADMITTED[name] for name in BELOW], ROWS, places=()) > 0
     # Read without Spark, which has had its chance.
     monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=0))
+    monkeypatch.setattr(platform.work, "engine", "spark_sql")
     for number, name in enumerate(BELOW):
         assert bag(list(platform.execute(f"SELECT * FROM v{number}"))) == ask(engine, ADMITTED[name]), name
 

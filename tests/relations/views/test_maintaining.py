@@ -88,6 +88,7 @@ def test_only_what_comes_after_its_creation_counts_unless_asked_for(platform):
 
 def test_many_views_are_maintained_by_one_job(platform, monkeypatch):
     monkeypatch.setattr(platform.work, "limits", Limits(client_range_rows=0))  # as if the ranges were large
+    monkeypatch.setattr(platform.work, "engine", "spark_sql")
     define(platform)
     platform.execute("CREATE VIEW total AS SELECT count(*) AS n, sum(score) AS s FROM posts")
     platform.execute("CREATE VIEW best AS SELECT uid, max(score) AS best FROM posts WHERE score > 3 GROUP BY uid HAVING max(score) > 5")

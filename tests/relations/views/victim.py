@@ -18,6 +18,7 @@ if __name__ == "__main__":
         platform.execute("SELECT count(*) FROM range(1)").close()
         if "BY_SPARK" in os.environ:
             platform.work.limits = Limits(client_range_rows=0, client_state_bytes=0)
+            platform.work.engine = "spark_sql"
         points = Points(int(sys.argv[2]))
         watch(points)
         if len(sys.argv) > 3:

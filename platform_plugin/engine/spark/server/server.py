@@ -146,6 +146,8 @@ class PlatformServer:
             service = self._object("SparkConnectService")
             described |= {"address": self.settings.address, "port": service.localPort()}
             described["spark_version"] = self._spark.version
+            # Of a cluster that grows and shrinks it is the number at the moment.
+            described["task_slots"] = int(self._spark.sparkContext.defaultParallelism)
             described["ui"] = self._spark.sparkContext.uiWebUrl
         return described
 

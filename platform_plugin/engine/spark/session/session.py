@@ -72,6 +72,7 @@ class Session:
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
         self._insistence = Insistence(self)
+        self._task_slots: int | None = None
         self._watch: ControlCall | None = None
         self._process = os.getpid()
         # Weak, because PySpark keeps its hooks and handlers for as long as its client lives.
@@ -265,6 +266,16 @@ class Session:
     def read_page(self) -> str | None:
         """The address of Spark's own web page, if the server has one."""
         return None if self.control is None else self._ask("ping").get("ui")
+
+    def read_task_slots(self) -> int:
+        """How many tasks the executors run at once; an endpoint without a control socket is asked by a small job, once for a session."""
+        if self.control is not None:
+            return max(1, int(self._ask("ping").get("task_slots") or 1))
+        if self._task_slots is None:
+            with self.job():
+                row = self._connect.range(1 << 16).selectExpr("count(DISTINCT spark_partition_id()) AS slots").first()
+            self._task_slots = max(1, int(row["slots"])) if row is not None else 1
+        return self._task_slots
 
     def read_tasks(self, tag: str) -> list[dict[str, Any]]:
         """The tasks of the stage that worked longest under `tag`; none from an endpoint without a control socket."""

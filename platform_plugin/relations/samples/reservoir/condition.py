@@ -12,7 +12,7 @@ from platform_plugin.algebra.plan.filters import all_of, filter_conditions, spli
 from platform_plugin.algebra.plan.nodes import Item, Output, Project
 from platform_plugin.algebra.plan.relations import RelationFacts
 from platform_plugin.algebra.plan.traversal import columns_in
-from platform_plugin.engine.local import compute
+from platform_plugin.engine.kernel_run import compute
 from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.read.matching import match_mask

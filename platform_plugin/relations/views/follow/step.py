@@ -18,7 +18,7 @@ from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
-from platform_plugin.relations.views.follow.take import foresee_engine, take_locally
+from platform_plugin.relations.views.follow.take import RangeWork, foresee_engine, take_range
 from platform_plugin.relations.views.gates import find_gated_results
 from platform_plugin.relations.views.read.view import split_name
 
@@ -107,14 +107,17 @@ class ViewMaintenance(Maintenance[PendingView]):
         cached: list[DataFrame] = []
         written: Written = []
         metrics: JobMetrics | None = None
+        engines = work.run_engines(timeout=control.timeout, progress=control.progress)
         try:
             left_to_spark: dict[RangeKey, tuple[list[PendingView], list[JointScan]]] = {}
             # The widest range of a stream first, so that the others find its rows.
             for key, views in sorted(by_range.items()):
                 looking = [scan for scan in joint if scan.key == key and scan.looks_at_rows]
                 # Who has to look at the rows with Spark anyway lets the views look too.
-                rest, made = (
-                    ([(view, _JOINT) for view in views], []) if looking else take_locally(work, snapshot, rows[key[0]], key[0], views)
+                made, rest = (
+                    RangeWork([], [(view, _JOINT) for view in views])
+                    if looking
+                    else take_range(work, snapshot, rows[key[0]], views, engines.engines, stream=key[0])
                 )
                 written += made
                 reasons |= {view.name: refusal.why for view, refusal in rest}
@@ -135,13 +138,14 @@ class ViewMaintenance(Maintenance[PendingView]):
             for frame in cached:
                 frame.unpersist()
         names = tuple(dict.fromkeys(name for view in pending for name in (view.name, *view.twins)))
+        jobs = [*(job.metrics for job in engines.executors.jobs), *(() if metrics is None else (metrics,))]
         figures = StepFigures(
             names=names,
             ranges=frozenset(by_range),
             groups=sum(file.record_count for target, files in written if not target.replaces for file in files),
             compacted=sum(bool(target.replaces) for target, _ in written),
-            jobs=0 if metrics is None else metrics.jobs or 0,
-            tasks=0 if metrics is None else metrics.tasks,
+            jobs=sum(each.jobs or 0 for each in jobs),
+            tasks=sum(each.tasks for each in jobs),
             on_spark={name: reasons[view.name] for view in pending if view.name in reasons for name in (view.name, *view.twins)},
         )
         return [ViewStep(views=pending, written=written, figures=figures)], {}

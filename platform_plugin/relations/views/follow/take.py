@@ -1,4 +1,4 @@
-"""`take_locally`: a run over a range for the views for which an engine other than Spark SQL bids."""
+"""`take_range`: a run over a range for the views for which an engine other than Spark SQL bids."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from platform_plugin.algebra.plan.filters import add_filters
 from platform_plugin.algebra.plan.nodes import Aggregate
 from platform_plugin.cache import Cache
-from platform_plugin.engine.choose import choose_engine
+from platform_plugin.engine.choose import OfferedTask, choose_engine, choose_engines
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.engine.engine import Bid
+    from platform_plugin.engine.engine import Engine
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
@@ -39,42 +39,42 @@ _DEFERRED = Refusal(why="rows are stored as they are, for reads to group", opera
 _QUERIES: Cache[tuple[Any, ...], tuple[Aggregate, ...]] = Cache("stream parts of views", weigh=lambda _: 20_000)
 
 
-class _Offer(NamedTuple):
-    """A view, and the bid for its part of a range."""
+class RangeWork(NamedTuple):
+    """What engines other than Spark SQL did with a range: the files that it adds, and the views that are left, with the reasons."""
 
-    view: PendingView
-    bid: Bid
+    written: Written
+    left: list[tuple[PendingView, Refusal]]
 
 
-def take_locally(
-    work: Workspace, snapshot: Snapshot, rows: SharedRows, stream: str, views: Sequence[PendingView]
-) -> tuple[list[tuple[PendingView, Refusal]], Written]:
-    """The files that a range adds to views for which an engine bids, and the views that are left to Spark SQL."""
+def take_range(
+    work: Workspace, snapshot: Snapshot, rows: SharedRows, views: Sequence[PendingView], engines: Sequence[Engine], *, stream: str
+) -> RangeWork:
+    """Let the engines that bid for views compute what a range adds to them, for as many views at once as one engine runs."""
     relations = _RangeTasks(work, snapshot, rows, stream, views)
-    engine = None
-    offers: list[_Offer] = []
-    rest: list[tuple[PendingView, Refusal]] = []
+    done = RangeWork([], [])
+    tasks: dict[str, OfferedTask] = {}
+    by_name = {view.name: view for view in views}
     for view in views:
-        choice = _DEFERRED if strategy_of(view.record) == DEFERRED else choose_engine(*relations.task_of(view), work.engines)
-        if isinstance(choice, Refusal):
-            rest.append((view, choice))
+        if strategy_of(view.record) == DEFERRED:
+            done.left.append((view, _DEFERRED))
         else:
-            engine = choice.engine
-            offers.append(_Offer(view, choice.bid))
-    if engine is None:
-        return rest, []
-    written: Written = []
-    inputs = relations.inputs_of([offer.view for offer in offers])
-    for offer, result in zip(offers, engine.run([offer.bid for offer in offers], inputs), strict=True):
-        if isinstance(result, Refusal):
-            rest.append((offer.view, result))
-        else:
-            written += [
-                (plan.target, list(files))
-                for plan, files in zip(offer.bid.task.plans, result.files, strict=True)
-                if isinstance(plan.target, StateTarget)
-            ]
-    return rest, written
+            task, inputs = relations.task_of(view)
+            tasks[view.name] = OfferedTask(task, inputs)
+    choice = choose_engines(tasks, engines)
+    done.left.extend((by_name[name], refusal) for name, refusal in choice.refused.items())
+    try:
+        for engine, bids in choice.engines:
+            inputs = relations.inputs_of([by_name[name] for name in bids])
+            for (name, bid), result in zip(bids.items(), engine.run(list(bids.values()), inputs), strict=True):
+                if isinstance(result, Refusal):
+                    done.left.append((by_name[name], result))
+                    continue
+                made = zip(bid.task.plans, result.files, strict=True)
+                done.written.extend((plan.target, list(files)) for plan, files in made if isinstance(plan.target, StateTarget))
+    except BaseException:
+        work.lake.discard(file for _, files in done.written for file in files)
+        raise
+    return done
 
 
 def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView) -> str:
@@ -83,7 +83,7 @@ def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView) -> st
         return f"spark: {_DEFERRED.why}"
     for stream, tail in view.ranges.items():
         inputs = {stream: range_input(work.lake, tail, "range")}
-        choice = choose_engine(Task(plans=(), key=_task_key(work, snapshot, stream, view)), inputs, work.engines)
+        choice = choose_engine(Task(plans=(), key=_task_key(work, snapshot, stream, view)), inputs, work.run_engines().engines)
         if isinstance(choice, Refusal):
             return f"spark: {choice.why}"
     return "arrow"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.engine.choose import choose_engine
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
-from platform_plugin.engine.local import remember
+from platform_plugin.engine.kernel_run import remember
 from platform_plugin.engine.refusal import RefusedByEngine, accept
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.tables import Name, View

@@ -1,0 +1,137 @@
+"""`ExecutorEngine`: the Arrow kernel as tasks of one Spark job, which write what they make as files of the lake."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from platform_plugin.engine.engine import Bid, TaskInput, TaskResult
+from platform_plugin.engine.kernel_run import find_refusal, remember
+from platform_plugin.engine.rates import JOB_SECONDS, START_SECONDS, estimate_seconds
+from platform_plugin.engine.refusal import Refusal
+from platform_plugin.engine.spark.tasks.sending import pack
+from platform_plugin.engine.spark.tasks.share import TaskProgram
+from platform_plugin.lake.files.data_folder import DataFolder
+from platform_plugin.lake.read.file_parts import FilePart, divide_files, is_read_by_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import timedelta
+
+    from platform_plugin.engine.engine import Inputs, Task, Values
+    from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.tasks.share import ShareFigures, ShareResult
+    from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.lake.files.files import DataFile
+
+
+class TaskJob(NamedTuple):
+    """What a job of file tasks did."""
+
+    metrics: JobMetrics
+    shares: tuple[ShareFigures, ...]
+    client_bytes: int
+    """How many bytes of results, which are footers and figures, came through the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorEngine:
+    """The kernel on the executors of the workspace's Spark, for tasks whose rows become files and whose inputs are files."""
+
+    work: Workspace
+    timeout: timedelta | None = None
+    progress: ProgressHandler | None = None
+    name: str = "executors"
+    jobs: list[TaskJob] = field(default_factory=list)
+    """What the runs of this engine did."""
+
+    def bid(self, task: Task, inputs: Inputs) -> Bid | Refusal:
+        """The offer for a task; none for one that was refused for good before, or whose input only the client can read."""
+        refusal = find_refusal(task) or self._refuse(task, inputs)
+        return refusal or Bid(engine=self.name, task=task, why="its files are shared out among executors")
+
+    def _refuse(self, task: Task, inputs: Inputs) -> Refusal | None:
+        if any(plan.target is None for plan in task.plans):
+            return Refusal(why="rows that the client wants", for_good=False)
+        if _find_divided(inputs) is None:
+            return Refusal(why="no input of files", for_good=False)
+        limits = self.work.limits
+        for found in inputs.values():
+            if isinstance(found, pa.Table):
+                if found.nbytes > limits.small_table_bytes:
+                    return Refusal(why="many rows in the client", for_good=False)
+            elif found.scan is None or found.reader is None or not is_read_by_tasks(found.scan):
+                return Refusal(why="rows that only the client can read", for_good=False)
+            elif found.role == "table" and found.size_bytes > limits.broadcast_bytes:
+                return Refusal(why="a large table that is looked up", for_good=False)
+        return None
+
+    def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
+        """The seconds that a job takes, and those of a start where no Spark session is open."""
+        if not self.work.is_attached:
+            return START_SECONDS + estimate_seconds(bids, inputs, cores=1.0)
+        return JOB_SECONDS + estimate_seconds(bids, inputs, cores=self.work.session.read_task_slots())
+
+    def run(self, bids: Sequence[Bid], inputs: Inputs, values: Values = ()) -> list[TaskResult | Refusal]:
+        """The results of tasks, whose files their executors have written."""
+        del values  # of queries, whose rows the client wants
+        from platform_plugin.engine.spark.tasks.job import run_job
+
+        tasks = tuple(bid.task for bid in bids)
+        divided = _find_divided(inputs)
+        if divided is None:
+            return [Refusal(why="no input of files", for_good=False) for _ in bids]
+        program, shares = self._plan(tasks, inputs, divided)
+        answers, metrics = run_job(self.work.session, pack(program), list(map(pack, shares)), timeout=self.timeout, progress=self.progress)
+        results: list[ShareResult] = [pickle.loads(answer) for answer in answers]  # noqa: S301  what our own tasks sent
+        client_bytes = sum(map(len, answers))
+        self.jobs.append(TaskJob(metrics, tuple(result.figures for result in results), client_bytes))
+        return [self._join(task, [result.results[place] for result in results]) for place, task in enumerate(tasks)]
+
+    def _plan(self, tasks: tuple[Task, ...], inputs: Inputs, divided: str) -> tuple[TaskProgram, list[list[FilePart]]]:
+        limits = self.work.limits
+        lake = self.work.lake
+        read = {name: found for name, found in inputs.items() if isinstance(found, TaskInput)}
+        source = read[divided].scan
+        files = () if source is None else source.files
+        program = TaskProgram(
+            folder=DataFolder(lake.storage.root, outside=lake.location.outside),
+            tasks=tasks,
+            divided=divided,
+            readers={name: found.reader() for name, found in read.items() if found.reader is not None},
+            parts={
+                name: [FilePart(file) for file in found.scan.files]
+                for name, found in read.items()
+                if name != divided and found.scan is not None
+            },
+            tables={name: rows for name, rows in inputs.items() if isinstance(rows, pa.Table)},
+            part_rows=limits.task_part_rows,
+            memory_bytes=limits.state_memory_bytes,
+        )
+        return program, divide_files(files, self.work.session.read_task_slots(), least_rows=limits.task_least_rows)
+
+    def _join(self, task: Task, results: Sequence[TaskResult | Refusal]) -> TaskResult | Refusal:
+        """The result of a task from those of its shares. If one is refused, the files of the others go."""
+        refusal = next((result for result in results if isinstance(result, Refusal)), None)
+        written = [result for result in results if isinstance(result, TaskResult)]
+        if refusal is not None:
+            self.work.lake.discard(file for result in written for files in result.files for file in files)
+            return remember(task, refusal)
+        return TaskResult(files=tuple(tuple(_chain(result.files[place] for result in written)) for place in range(len(task.plans))))
+
+
+def _chain(files: Iterable[Sequence[DataFile]]) -> Iterable[DataFile]:
+    return (file for each in files for file in each)
+
+
+def _find_divided(inputs: Inputs) -> str | None:
+    """The input whose files are shared out: a range, or else a state."""
+    for role in ("range", "state"):
+        for name, found in inputs.items():
+            if isinstance(found, TaskInput) and found.role == role and found.scan is not None and found.scan.files:
+                return name
+    return None
