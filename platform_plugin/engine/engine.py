@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.plan.nodes import Query
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.file_parts import PartReader
     from platform_plugin.engine.refusal import Refusal
     from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.read.file_parts import FileReader
     from platform_plugin.lake.read.scan import TableScan
 
 Role = Literal["range", "tail", "state", "table", "rows"]
@@ -41,7 +41,7 @@ class TaskInput:
     """Reads at least these columns in this process."""
     scan: TableScan | None = None
     """Its files, for an engine that reads them elsewhere."""
-    reader: Callable[[], FileReader] | None = None
+    reader: Callable[[], PartReader] | None = None
     """Makes what reads parts of these files elsewhere; None where only this process can read them."""
 
 

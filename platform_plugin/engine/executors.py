@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from platform_plugin.engine.engine import Bid, TaskInput, TaskResult
+from platform_plugin.engine.file_parts import FilePart, divide_files, is_read_by_tasks
 from platform_plugin.engine.kernel_run import find_refusal, remember
 from platform_plugin.engine.rates import JOB_SECONDS, START_SECONDS, estimate_seconds
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.engine.spark.tasks.sending import pack
 from platform_plugin.engine.spark.tasks.share import TaskProgram
 from platform_plugin.lake.files.data_folder import DataFolder
-from platform_plugin.lake.read.file_parts import FilePart, divide_files, is_read_by_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -61,7 +61,7 @@ class LocalEngine:
         tasks = [bid.task for bid in bids]
         relations = _read_inputs(tasks, inputs)
         with ThreadPoolExecutor(max_workers=_THREADS) as pool:
-            run, files = KernelRun(tasks, relations, values, pool), _LocalFiles(self.lake, pool)
+            run, files = KernelRun(tasks, relations, values, pool), _TaskFiles(self.lake, pool)
             try:
                 made = ((task, run.compute(task)) for task in tasks)
                 begun = [rows if isinstance(rows, Refusal) else files.begin(task, rows) for task, rows in made]
@@ -94,7 +94,7 @@ class LocalEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class _LocalFiles:
+class _TaskFiles:
     """The files that the tasks of a run become, written while others are still computed."""
 
     lake: Lake

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.engine.engine import TaskInput
+from platform_plugin.engine.file_parts import TableReader
 from platform_plugin.lake.read import small
-from platform_plugin.lake.read.file_parts import TableReader
 
 if TYPE_CHECKING:
     import pyarrow as pa

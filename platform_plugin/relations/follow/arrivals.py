@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from platform_plugin.algebra.plan.relations import ARRIVED_AT, HIDDEN_COLUMNS, ROW_ID
+from platform_plugin.engine.file_parts import FilePart
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.snapshots import read_times
 from platform_plugin.lake.files import files
 from platform_plugin.lake.read.evolution import adapt_rows
-from platform_plugin.lake.read.file_parts import FilePart
 from platform_plugin.lake.read.read import find_column, read_raw
 from platform_plugin.lake.ring.segments import read_arrivals, read_ring
 from platform_plugin.lake.values.types import arrow_schema

@@ -10,8 +10,8 @@ import pyarrow as pa
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS, ROW_ID
 from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
 from platform_plugin.engine.engine import TaskInput
+from platform_plugin.engine.file_parts import TableReader
 from platform_plugin.errors import StreamOverrun
-from platform_plugin.lake.read.file_parts import TableReader
 from platform_plugin.lake.read.inlined import read_row_ids
 from platform_plugin.lake.read.read import read_rows
 from platform_plugin.lake.read.scan import TableScan
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.engine.engine import Role
+    from platform_plugin.engine.file_parts import FilePart
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.lake import Lake
-    from platform_plugin.lake.read.file_parts import FilePart
     from platform_plugin.lake.read.scan import FileScan
     from platform_plugin.relations.follow.arrivals import HiddenColumns
 

@@ -1,4 +1,4 @@
-"""`SentTask`: the function that a job's tasks run, made so that a machine without this package can say so, and what they answer."""
+"""`make_function`: the function that a job's tasks run, made so that a machine without this package can say so, and what they answer."""
 
 from __future__ import annotations
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.engine.engine import TaskResult
+from platform_plugin.engine.file_parts import divide_rows
 from platform_plugin.engine.kernel_run import KernelRelations, KernelRun, find_needs
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.lake.files.files import discard
-from platform_plugin.lake.read.file_parts import divide_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from platform_plugin.engine.engine import Target, Task
+    from platform_plugin.engine.file_parts import FilePart, PartReader
     from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.files.files import DataFile
-    from platform_plugin.lake.read.file_parts import FilePart, FileReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class TaskProgram:
     folder: DataFolder
     tasks: tuple[Task, ...]
     divided: str
-    readers: Mapping[str, FileReader]
+    readers: Mapping[str, PartReader]
     parts: Mapping[str, Sequence[FilePart]]
     tables: Mapping[str, pa.Table]
     part_rows: int

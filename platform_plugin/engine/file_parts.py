@@ -1,4 +1,4 @@
-"""`FilePart`: the files of a scan divided among tasks, and `FileReader`, which reads parts where there is no catalogue."""
+"""`FilePart`: the files of a scan divided among tasks, and `PartReader`, which reads parts where there is no catalogue."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FilePart(NamedTuple):
         return self.file.record_count if self.span is None else self.span.until - self.span.first
 
 
-class FileReader(Protocol):
+class PartReader(Protocol):
     """Reads parts of files in whatever process has it; it is sent to others by pickle."""
 
     def read(self, folder: DataFolder, parts: Sequence[FilePart], columns: Collection[str]) -> pa.Table:
