@@ -41,6 +41,8 @@ class HashedKeys:
     """The number of rows that are worth a task of their own."""
     ahead: ClassVar[int] = 1 << 17
     """The number of rows whose keys are computed at once for several appends, which is cheaper for each than its own rows alone."""
+    neighbours: ClassVar[int] = 1
+    """The number of rows, from a multiple of it on, whose keys cost as much as that of one of them."""
 
     def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
         """The rows from one id up to another with keys at most `bound`: their distances from `first`, and their keys."""

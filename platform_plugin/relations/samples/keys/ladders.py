@@ -54,6 +54,7 @@ class LadderKeys:
     seed: int
     at_once: ClassVar[int] = 1 << 26
     ahead: ClassVar[int] = 1 << 21
+    neighbours: ClassVar[int] = _STEPS
 
     def below(self, first: int, end: int, bound: int) -> tuple[Integers, Integers]:
         """The rows from one id up to another with keys at most `bound`: their distances from `first`, and their keys.

@@ -164,8 +164,10 @@ class Picker:
         if not (ahead.first <= first and end <= ahead.end and bound <= ahead.bound):
             # Until the stream is a quarter longer, when its bound is hardly lower.
             ahead_rows = self._keys.rows_for(max(1, self.sample.definition.size // 4), bound)
-            far = first + min(self._keys.ahead, ahead_rows)
-            if bound == EVERY or far - first < 4 * (end - first):
+            far = -(-end // self._keys.neighbours) * self._keys.neighbours
+            if bound != EVERY:
+                far = max(far, first + min(self._keys.ahead, ahead_rows))
+            if far - first < 4 * (end - first):
                 return self._keys.below(first, end, bound)
             places, found = self._keys.below(first, far, bound)
             ahead = self._ahead = _Ahead(first=first, end=far, bound=bound, row_ids=(places + first).tolist(), keys=found.tolist())
