@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from platform_plugin.platform import Platform
+from tests.warm import WarmProcess
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "platform_plugin.cli"]
@@ -30,15 +30,21 @@ def environment(request, tmp_path, url):
     return kept | {"PLATFORM_RUNTIME_DIR": str(runtime), "PLATFORM_URL": url, "XDG_STATE_HOME": str(tmp_path / "state")}
 
 
+@pytest.fixture(scope="session")
+def warm():
+    """What a command is forked from."""
+    process = WarmProcess()
+    yield process
+    process.stop()
+
+
 @pytest.fixture
-def platform(environment):
+def platform(environment, warm):
     """Run the command; returns the finished process."""
 
     def run(*arguments, stdin="", check=None, cwd=ROOT, **changes):
         variables = {name: value for name, value in (environment | changes).items() if value is not None}
-        done = subprocess.run(
-            [*COMMAND, *arguments], input=stdin, capture_output=True, text=True, env=variables, cwd=cwd, timeout=90, check=False
-        )
+        done = warm.run(arguments, stdin=stdin, env=variables, cwd=cwd, seconds=90)
         assert "Traceback" not in done.stderr or "--debug" in arguments, done.stderr
         if check is not None:
             assert done.returncode == check, done.stderr
