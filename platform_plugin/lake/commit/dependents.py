@@ -102,16 +102,19 @@ def check_needs(w: Writer) -> None:
     concerned = w.connection.execute(sa.select(d.relation_id, d.dependent_id, d.needs).where(d.relation_id.in_(touched))).all()
     if concerned:
         w.flush()
+    # A stream has hundreds of views, and each commit of a few rows comes by here.
+    shapes = {relation_id: _read_shape(w.connection, relation_id, w.id) for relation_id in {row.relation_id for row in concerned}}
     for row in concerned:
         wanted = _NeededColumns.read(row.needs)
+        changed = wanted.rows and (row.relation_id in w.reshaped or any(f"{kind}:{row.relation_id}" in words for kind in _OTHER_ROWS))
+        if not changed and wanted.fits(shapes[row.relation_id]):
+            continue
         holder = _name_of(w.connection, _VIEWS, row.dependent_id, w.id)
         if holder is None:
             continue  # another client dropped the view
-        if wanted.rows and (row.relation_id in w.reshaped or any(f"{kind}:{row.relation_id}" in words for kind in _OTHER_ROWS)):
+        if changed:
             raise _changed(w.connection, row.relation_id, wanted.name, holder)
         broken = _broken(w.connection, row.relation_id, wanted, w.id)
-        if broken is None:
-            continue
         follower = None if wanted.itself else _find_follower(w.connection, wanted, w.id)
         if follower is None:
             raise InvalidValue(
@@ -159,6 +162,14 @@ def protected_table_error(table: Name, view: Name) -> InvalidValue:
 
 
 @dataclass(frozen=True, slots=True)
+class _Shape:
+    """A relation's name, and the ids of its columns if it is a table; of one that is not there neither."""
+
+    name: Name | None
+    columns: Mapping[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
 class _NeededColumns:
     name: Name
     columns: Mapping[str, int | None]
@@ -168,6 +179,19 @@ class _NeededColumns:
     def text(self) -> str:
         known = {"name": [self.name.schema, self.name.relation], "columns": dict(self.columns), "itself": self.itself, "rows": self.rows}
         return json.dumps(known)
+
+    def fits(self, shape: _Shape) -> bool:
+        """Whether the relation is as it is needed."""
+        return self.name == shape.name and self.missing_column(shape) is None
+
+    def missing_column(self, shape: _Shape) -> str | None:
+        """The first column that is needed of a table and is not there, or is another."""
+        if shape.columns is None:
+            return None
+        for name, column_id in self.columns.items():
+            if (shape.columns.get(name) != column_id) if self.itself else (name not in shape.columns):
+                return name
+        return None
 
     @classmethod
     def read(cls, text: str) -> _NeededColumns:
@@ -180,22 +204,25 @@ def _changed(connection: Connection, table_id: int, known: Name, view: Name) -> 
     return protected_table_error(_name_of(connection, _TABLES, table_id, None) or known, view)
 
 
+def _read_shape(connection: Connection, relation_id: int, snapshot_id: int) -> _Shape:
+    table = _name_of(connection, _TABLES, relation_id, snapshot_id)
+    if table is None:
+        return _Shape(_name_of(connection, _VIEWS, relation_id, snapshot_id), None)
+    q = c.COLUMN.c
+    live = sa.select(q.column_id, q.column_name).where(
+        q.table_id == relation_id, c.is_visible_at(c.COLUMN, snapshot_id), q.parent_column.is_(None)
+    )
+    return _Shape(table, {row.column_name: row.column_id for row in connection.execute(live)})
+
+
 def _broken(connection: Connection, relation_id: int, wanted: _NeededColumns, snapshot_id: int) -> str | None:
     """What is no more as it is needed, in the words of a message; None if all is."""
-    table = _name_of(connection, _TABLES, relation_id, snapshot_id)
-    view = _name_of(connection, _VIEWS, relation_id, snapshot_id) if table is None else None
-    if wanted.name not in (table, view):
-        return f'{_kind(connection, relation_id)} "{wanted.name}"'
-    if table is not None and wanted.columns:
-        q = c.COLUMN.c
-        live = sa.select(q.column_id, q.column_name).where(
-            q.table_id == relation_id, c.is_visible_at(c.COLUMN, snapshot_id), q.parent_column.is_(None)
-        )
-        found = {row.column_name: row.column_id for row in connection.execute(live)}
-        for name, column_id in wanted.columns.items():
-            if (found.get(name) != column_id) if wanted.itself else (name not in found):
-                return f'column "{name}" of {_kind(connection, relation_id)} "{wanted.name}"'
-    return None
+    shape = _read_shape(connection, relation_id, snapshot_id)
+    if wanted.fits(shape):
+        return None
+    relation = f'{_kind(connection, relation_id)} "{wanted.name}"'
+    column = wanted.missing_column(shape) if wanted.name == shape.name else None
+    return relation if column is None else f'column "{column}" of {relation}'
 
 
 def _find_follower(connection: Connection, wanted: _NeededColumns, snapshot_id: int) -> int | None:
