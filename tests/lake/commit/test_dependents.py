@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue.tables import View
@@ -120,3 +121,26 @@ def test_a_view_that_another_client_dropped_needs_nothing(lake, users):
         commit.drop_view(view)
     append(lake, table, ROWS)
     assert find_protector_now(lake, table) is None
+
+
+def test_a_commit_asks_as_little_with_many_views_as_with_one(lake, users):
+    def statements(row):
+        asked = []
+
+        def note(*given):
+            asked.append(given[2])
+
+        sa.event.listen(lake.engine, "before_cursor_execute", note)
+        try:
+            append(lake, users, row)
+        finally:
+            sa.event.remove(lake.engine, "before_cursor_execute", note)
+        return len(asked)
+
+    depend(lake, columns=("region",))
+    first = statements(ROWS)
+    with lake.commit("views") as commit:
+        for number in range(30):
+            uuid = commit.create_view(f"v{number}", "SELECT region FROM users")
+            commit.also(AddDependent(uuid, (Need(relation=users, columns=("region",)),)))
+    assert statements(ROWS) == first
