@@ -232,7 +232,7 @@ def run() -> None:
 
     report = Report("views")
     if os.environ.get("SPARK"):
-        os.environ["PLATFORM_LIMIT_CLIENT_RANGE_ROWS"] = "0"
+        os.environ["PLATFORM_ENGINE"] = "spark_sql"
     arms = os.environ.get("ONLY", ",".join(ARMS)).split(",")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

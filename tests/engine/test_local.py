@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pytest
 
+from platform_plugin.engine import kernel_run
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
 from platform_plugin.engine.kernel_run import compute
 from platform_plugin.engine.limits import Limits
@@ -177,11 +178,10 @@ def test_only_columns_that_are_mentioned_are_read(engine):
 
 
 def test_aggregations_that_are_known_by_keys_are_shared_again(engine, monkeypatch):
-    from platform_plugin.engine import local
 
     made = []
-    original = local.Groupings
-    monkeypatch.setattr(local, "Groupings", lambda shared: made.append(len(shared)) or original(shared))
+    original = kernel_run.Groupings
+    monkeypatch.setattr(kernel_run, "Groupings", lambda shared: made.append(len(shared)) or original(shared))
     tasks = [Task.of(plan(text), key=text) for text in (SUM, SUM.replace("sum", "max"), "SELECT count(*) AS n FROM numbers")]
     once, again = run(engine, *tasks), run(engine, *tasks)
     assert [result.rows[0].to_pylist() for result in once] == [result.rows[0].to_pylist() for result in again]

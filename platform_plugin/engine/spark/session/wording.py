@@ -33,7 +33,14 @@ def reword(said: str, condition: str | None) -> Wording:
     Wording(message='query failed', detail='It broke. (X.Y)', hint=None)
     >>> reword("A column with name posts.score cannot be resolved. Did you mean one of [posts.uid, n]", "UNRESOLVED_COLUMN").message
     'column "posts.score" can\'t be used here'
+    >>> reword(
+    ...     "[PYTHON_EXCEPTION] Traceback:\n  File …\nplatform_plugin.errors.StorageError: file is missing\n  hint: restore it\n",
+    ...     "PYTHON_EXCEPTION",
+    ... )
+    Wording(message='file is missing', detail=None, hint='restore it')
     """
+    if (condition or "").startswith("PYTHON_EXCEPTION"):
+        return _python(said)
     plain = _shortened(said)
     for prefix, known in _KNOWN.items():
         if (condition or "").startswith(prefix):
@@ -116,6 +123,22 @@ def _interval(text: str) -> Wording:
     unit = found[1].split()[-1] if found[1].split() else ""
     hint = suggest_word(unit, _UNITS) if unit not in _UNITS else None
     return Wording(message=f"'{found[1]}' is not an interval", hint=hint or "write a number and a unit, such as '1 hour' or '30 seconds'")
+
+
+_PLATFORM_ERROR = re.compile(
+    r"^platform_plugin\.errors\.\w+: (?P<message>.+)\n(?:  detail: (?P<detail>.+)\n)?(?:  hint: (?P<hint>.+))?", re.MULTILINE
+)
+
+
+def _python(said: str) -> Wording:
+    """The error of a Python worker: the platform's own as it was raised there, of others the last line of the traceback."""
+    own = _PLATFORM_ERROR.search(said)
+    if own is not None:
+        return Wording(message=own["message"], detail=own["detail"], hint=own["hint"])
+    lines = [line.strip() for line in said.splitlines() if re.match(r"\s*[\w.]+(Error|Exception|Interrupt|Exit)\b", line)]
+    return Wording(
+        message="a task failed in Python", detail=lines[-1] if lines else _shortened(said), hint="the server's log has all of it"
+    )
 
 
 _UNITS = tuple(unit + end for unit in ("microsecond", "millisecond", "second", "minute", "hour", "day", "week") for end in ("", "s"))
