@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,7 +12,6 @@ from platform_plugin.engine.file_parts import FilePart, divide_files, is_read_by
 from platform_plugin.engine.kernel_run import find_refusal, remember
 from platform_plugin.engine.rates import JOB_SECONDS, START_SECONDS, estimate_seconds
 from platform_plugin.engine.refusal import Refusal
-from platform_plugin.engine.spark.tasks.sending import pack
 from platform_plugin.engine.spark.tasks.share import TaskProgram
 from platform_plugin.lake.files.data_folder import DataFolder
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.engine import Inputs, Task, Values
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
+    from platform_plugin.engine.spark.tasks.job import JobPart
     from platform_plugin.engine.spark.tasks.share import ShareFigures, ShareResult
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.files.files import DataFile
@@ -36,6 +35,20 @@ class TaskJob(NamedTuple):
     shares: tuple[ShareFigures, ...]
     client_bytes: int
     """How many bytes of results, which are footers and figures, came through the client."""
+
+
+class BidsOfInput(NamedTuple):
+    """Bids of this engine for tasks over one input."""
+
+    bids: Sequence[Bid]
+    inputs: Inputs
+
+
+class TogetherResult(NamedTuple):
+    """The results of the tasks over each input, and those of other programs for their shares."""
+
+    results: list[list[TaskResult | Refusal]]
+    others: list[list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +92,29 @@ class ExecutorEngine:
     def run(self, bids: Sequence[Bid], inputs: Inputs, values: Values = ()) -> list[TaskResult | Refusal]:
         """The results of tasks, whose files their executors have written."""
         del values  # of queries, whose rows the client wants
+        return self.run_together([BidsOfInput(bids, inputs)]).results[0]
+
+    def run_together(self, batches: Sequence[BidsOfInput], others: Sequence[JobPart] = ()) -> TogetherResult:
+        """The same for several inputs as one job, and what other programs gave for their shares in it."""
         from platform_plugin.engine.spark.tasks.job import run_job
 
-        tasks = tuple(bid.task for bid in bids)
-        divided = _find_divided(inputs)
-        if divided is None:
-            return [Refusal(why="no input of files", for_good=False) for _ in bids]
-        program, shares = self._plan(tasks, inputs, divided)
-        answers, metrics = run_job(self.work.session, pack(program), list(map(pack, shares)), timeout=self.timeout, progress=self.progress)
-        results: list[ShareResult] = [pickle.loads(answer) for answer in answers]  # noqa: S301  what our own tasks sent
-        client_bytes = sum(map(len, answers))
-        self.jobs.append(TaskJob(metrics, tuple(result.figures for result in results), client_bytes))
-        return [self._join(task, [result.results[place] for result in results]) for place, task in enumerate(tasks)]
+        parts = [self._plan(batch) for batch in batches]
+        job = run_job(self.work.session, [*parts, *others], timeout=self.timeout, progress=self.progress)
+        own: list[list[ShareResult]] = job.answers[: len(batches)]
+        shares = tuple(result.figures for results in own for result in results)
+        self.jobs.append(TaskJob(job.metrics, shares, job.client_bytes))
+        results = [
+            [self._join(bid.task, [result.results[place] for result in found]) for place, bid in enumerate(batch.bids)]
+            for batch, found in zip(batches, own, strict=True)
+        ]
+        return TogetherResult(results, job.answers[len(batches) :])
 
-    def _plan(self, tasks: tuple[Task, ...], inputs: Inputs, divided: str) -> tuple[TaskProgram, list[list[FilePart]]]:
+    def _plan(self, batch: BidsOfInput) -> JobPart:
+        from platform_plugin.engine.spark.tasks.job import JobPart
+
+        inputs, divided = batch.inputs, _find_divided(batch.inputs)
+        if divided is None:
+            raise ValueError("bids are made for inputs of files")
         limits = self.work.limits
         lake = self.work.lake
         read = {name: found for name, found in inputs.items() if isinstance(found, TaskInput)}
@@ -100,7 +122,7 @@ class ExecutorEngine:
         files = () if source is None else source.files
         program = TaskProgram(
             folder=DataFolder(lake.storage.root, outside=lake.location.outside),
-            tasks=tasks,
+            tasks=tuple(bid.task for bid in batch.bids),
             divided=divided,
             readers={name: found.reader() for name, found in read.items() if found.reader is not None},
             parts={
@@ -112,7 +134,7 @@ class ExecutorEngine:
             part_rows=limits.task_part_rows,
             memory_bytes=limits.state_memory_bytes,
         )
-        return program, divide_files(files, self.work.session.read_task_slots(), least_rows=limits.task_least_rows)
+        return JobPart(program, divide_files(files, self.work.session.read_task_slots(), least_rows=limits.task_least_rows))
 
     def _join(self, task: Task, results: Sequence[TaskResult | Refusal]) -> TaskResult | Refusal:
         """The result of a task from those of its shares. If one is refused, the files of the others go."""

@@ -157,9 +157,9 @@ def test_programs_travel_by_pickle(platform):
     programs = []
     send = job.make_function
 
-    def seen(program, shares, fingerprint):
-        programs.append(pickle.loads(program))
-        return send(program, shares, fingerprint)
+    def seen(sent, shares, fingerprint):
+        programs.extend(map(pickle.loads, sent))
+        return send(sent, shares, fingerprint)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(job, "make_function", seen)

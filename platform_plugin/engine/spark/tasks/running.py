@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
 from platform_plugin.engine.spark.tasks.sending import pack, read_fingerprint
-from platform_plugin.engine.spark.tasks.share import run_share
 
 if TYPE_CHECKING:
-    from platform_plugin.engine.spark.tasks.share import TaskProgram
+    from platform_plugin.engine.spark.tasks.sending import Program
 
 __all__ = ["read_fingerprint", "run_sent"]
 
 # A worker runs many tasks of the same job.
-_PROGRAMS: Cache[bytes, TaskProgram] = Cache("programs of tasks", weigh=lambda program: 100_000 * len(program.tasks))
+_PROGRAMS: Cache[bytes, Program] = Cache("programs of tasks", weigh=lambda _: 500_000)
 
 
 def run_sent(program: bytes, share: bytes) -> bytes:
     """Run a program over a share, both as they were sent; what it gave, as it is sent back."""
     known = _PROGRAMS.find(program, lambda: pickle.loads(program))  # noqa: S301  the bytes came with the code that runs here
-    return pack(run_share(known, pickle.loads(share)))  # noqa: S301
+    return pack(known.run(pickle.loads(share)))  # noqa: S301

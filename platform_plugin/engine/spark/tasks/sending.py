@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,13 +41,27 @@ def read_fingerprint() -> str:
     return f"{zlib.crc32(repr(sorted(sums.items())).encode()):08x}"
 
 
-def make_function(
-    program: bytes, shares: Sequence[bytes], fingerprint: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+class Program(Protocol):
+    """What tasks run: each over a share of its input. Programs, shares and answers travel by pickle."""
+
+    def run(self, share: Any) -> Any:
+        """What the program gives for a share, in the process that was sent both."""
+
+
+class SentShare(NamedTuple):
+    """A share, and the number of its program among those of the job."""
+
+    program: int
+    share: bytes
+
+
+def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], fingerprint: str) -> Callable[[Any], Any]:
     """The function for `mapInArrow` over the numbers of shares.
 
     It imports nothing before it runs, and is sent as code; everything else is sent as bytes that only the package can read.
     """
+    # A named tuple would be sent as one of the package.
+    work = [(programs[number], share) for number, share in shares]
 
     def run(batches: Any) -> Any:
         import importlib
@@ -73,7 +87,7 @@ def make_function(
                     if own != fingerprint:
                         kind, content = "other", f"{module.__file__}".encode()
                     else:
-                        content = module.run_sent(program, shares[number])
+                        content = module.run_sent(*work[number])
                 yield pa.RecordBatch.from_pydict({"task": [number], "kind": [kind], "content": [content]})
 
     return run

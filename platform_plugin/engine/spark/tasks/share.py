@@ -43,6 +43,10 @@ class TaskProgram:
     part_rows: int
     memory_bytes: int
 
+    def run(self, share: Sequence[FilePart]) -> ShareResult:
+        """Run the tasks over a share of the files of the divided input."""
+        return run_share(self, share)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareFigures:
