@@ -56,6 +56,11 @@ class Limits:
         decides="a task of a job has up to about so many rows of its share in memory, a row group at least",
         measured="make bench NAME=fanout",
     )
+    task_state_bytes: int = _limit(
+        256 << 20,
+        decides="a task of a job merges files of a state of up to so many bytes; more are merged by Spark SQL",
+        measured="make bench NAME=fanout: a bound on memory, no trade-off; rows are 3 to 6 times as large there as in files",
+    )
     sent_range_rows: int = _limit(
         20_000,
         decides="the rows of a range of up to so many that Spark has to group travel with the query, in one partition",

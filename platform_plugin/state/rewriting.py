@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from platform_plugin.lake.read.read import read_rows
+from platform_plugin.engine.file_parts import FilePart, TableReader
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.read.scan import list_files
 from platform_plugin.state.compaction import is_compact, plan_compaction, plan_gathering
 from platform_plugin.state.stored_file import StoredFile
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from platform_plugin.engine.refusal import Refusal
     from platform_plugin.lake.catalogue.tables import Snapshot
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import TableScan
@@ -36,14 +39,30 @@ class Rewrite:
         """The ids of the files that end with the commit of the new ones."""
         return tuple(file.id for file in self.scan.files)
 
-    def merge(self, lake: Lake) -> pa.Table:
+    def merge(self, lake: DataFolder) -> pa.Table:
         """The merged rows, computed with Arrow; `RefusedByEngine` if that is left to Spark."""
-        rows = read_rows(lake, self.scan, columns=[field.name for field in self.store.fields])
-        return self.store.merge_rows([rows])
+        columns = [field.name for field in self.store.fields]
+        reader = TableReader(table=self.scan.table, snapshot=self.scan.snapshot)
+        return self.store.merge_rows([reader.read(lake, [FilePart(file) for file in self.scan.files], columns)])
 
-    def write(self, lake: Lake, rows: pa.Table) -> list[DataFile]:
+    def write(self, lake: DataFolder, rows: pa.Table) -> list[DataFile]:
         """Write merged rows as files of the store."""
         return self.store.write_compacted(lake, rows, self.compaction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteProgram:
+    """The merge of files of a store in a task, whose share is one `Rewrite`."""
+
+    folder: DataFolder
+
+    def run(self, share: Rewrite) -> list[DataFile] | Refusal:
+        """The files that take the place of the merged ones."""
+        try:
+            rows = share.merge(self.folder)
+        except RefusedByEngine as refused:
+            return refused.refusal
+        return share.write(self.folder, rows)
 
 
 def find_rewrites(lake: Lake, snapshot: Snapshot, stores: Sequence[Store]) -> list[Rewrite]:

@@ -168,3 +168,28 @@ def test_programs_travel_by_pickle(platform):
     (program,) = programs
     assert len(program.tasks) == len(VIEWS)
     assert not hasattr(program.folder, "location"), "no catalogue, and no password of it, travels"
+
+
+def test_views_at_different_positions_and_the_merges_of_states_are_one_job(platform):
+    platform.work.limits = Limits(task_least_rows=1, task_part_rows=7, client_state_bytes=0)
+    create(platform, ["sums"])
+    rows, merges = [], 0
+    for seed in range(9):
+        rows += arrive(platform, 30, seed)
+        done = run_maintenance(platform.work)
+        assert done.jobs == 1
+        merges += done.compacted
+        # A task for each share, and one for the merge.
+        assert done.tasks == 2 + done.compacted
+    assert merges
+    create(platform, ["all_rows"])
+    rows += arrive(platform, 30, 9)
+    done = run_maintenance(platform.work)
+    assert done.jobs == 1
+    assert done.tasks >= 4
+    assert not done.on_spark
+    assert read(platform, "all_rows")[0][0] == len(rows)
+    counts = defaultdict(int)
+    for k, _ in rows:
+        counts[k] += 1
+    assert {row[0]: row[1] for row in read(platform, "sums")} == counts

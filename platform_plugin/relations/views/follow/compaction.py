@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.engine.choose import choose_engine
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
-from platform_plugin.engine.refusal import RefusedByEngine, accept
+from platform_plugin.engine.file_parts import is_read_by_tasks
+from platform_plugin.engine.refusal import Refusal, RefusedByEngine, accept
+from platform_plugin.lake.files.data_folder import DataFolder
 from platform_plugin.operators.group.parts import ROWS
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind.names import new_name
 from platform_plugin.relations.views.follow.strategy import DEFERRED, rows_parts, strategy_of
 from platform_plugin.relations.views.stores import rows_store, store_of
-from platform_plugin.state.rewriting import Rewrite, find_rewrites
+from platform_plugin.state.rewriting import Rewrite, RewriteProgram, find_rewrites
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
+    from platform_plugin.engine.spark.tasks.job import JobPart
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.files.files import DataFile
@@ -54,6 +57,29 @@ def compact_locally(work: Workspace, due: Sequence[Rewrite]) -> tuple[list[Rewri
         work.lake.discard(file for _, files in written for file in files)
         raise
     return left, written
+
+
+def is_for_tasks(work: Workspace, rewrite: Rewrite) -> bool:
+    """Whether a task on an executor may merge it, in whose memory all of its rows are."""
+    is_chosen = work.engine in ("auto", "executors")
+    return is_chosen and rewrite.scan.size_bytes <= work.limits.task_state_bytes and is_read_by_tasks(rewrite.scan)
+
+
+def compaction_parts(work: Workspace, rewrites: Sequence[Rewrite]) -> list[JobPart]:
+    """Merges as part of a job, a task for each."""
+    from platform_plugin.engine.spark.tasks.job import JobPart
+
+    folder = DataFolder(work.lake.storage.root, outside=work.lake.location.outside)
+    return [JobPart(RewriteProgram(folder=folder), rewrites)] if rewrites else []
+
+
+def accept_compactions(
+    rewrites: Sequence[Rewrite], answers: Sequence[Sequence[list[DataFile] | Refusal]]
+) -> tuple[list[Rewrite], list[tuple[StateTarget, list[DataFile]]]]:
+    """What tasks refuse to merge, and the files that they wrote."""
+    made = [answer for part in answers for answer in part]
+    left = [rewrite for rewrite, answer in zip(rewrites, made, strict=True) if isinstance(answer, Refusal)]
+    return left, [(_target(rewrite), answer) for rewrite, answer in zip(rewrites, made, strict=True) if not isinstance(answer, Refusal)]
 
 
 def _merged(work: Workspace, rewrite: Rewrite) -> pa.Table:

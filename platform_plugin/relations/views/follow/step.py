@@ -13,12 +13,12 @@ from platform_plugin.relations.answers import Answer, StateTarget, put_answers, 
 from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, RangeKey, StepFigures
 from platform_plugin.relations.follow.shared_rows import SharedFrame, SharedRows
 from platform_plugin.relations.views.follow.advance import plan_moves
-from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions
+from platform_plugin.relations.views.follow.compaction import compaction, find_additions
 from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
-from platform_plugin.relations.views.follow.take import RangeWork, foresee_engine, take_range
+from platform_plugin.relations.views.follow.take import RangePlan, foresee_engine, plan_range, run_plans
 from platform_plugin.relations.views.gates import find_gated_results
 from platform_plugin.relations.views.read.view import split_name
 
@@ -102,32 +102,29 @@ class ViewMaintenance(Maintenance[PendingView]):
             for stream, tail in view.ranges.items():
                 by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
         rows = {stream: SharedRows(work.lake) for stream, _, _ in by_range}
-        reasons: dict[str, str] = {}
         answers: list[Answer] = []
         cached: list[DataFrame] = []
         written: Written = []
         metrics: JobMetrics | None = None
         engines = work.run_engines(timeout=control.timeout, progress=control.progress)
         try:
-            left_to_spark: dict[RangeKey, tuple[list[PendingView], list[JointScan]]] = {}
+            plans: dict[RangeKey, RangePlan] = {}
+            looking = {key: [scan for scan in joint if scan.key == key and scan.looks_at_rows] for key in by_range}
             # The widest range of a stream first, so that the others find its rows.
             for key, views in sorted(by_range.items()):
-                looking = [scan for scan in joint if scan.key == key and scan.looks_at_rows]
                 # Who has to look at the rows with Spark anyway lets the views look too.
-                made, rest = (
-                    RangeWork([], [(view, _JOINT) for view in views])
-                    if looking
-                    else take_range(work, snapshot, rows[key[0]], views, engines.engines, stream=key[0])
+                plans[key] = (
+                    RangePlan({}, [], [(view, _JOINT) for view in views])
+                    if looking[key]
+                    else plan_range(work, snapshot, rows[key[0]], views, engines.engines, stream=key[0])
                 )
-                written += made
-                reasons |= {view.name: refusal.why for view, refusal in rest}
-                if rest:
-                    left_to_spark[key] = [view for view, _ in rest], looking
+            taken = run_plans(work, list(plans.values()), engines.executors, find_additions(work, snapshot, pending))
+            written += taken.written
             rows.clear()  # before Spark takes its time
+            reasons = {view.name: refusal.why for plan in plans.values() for view, refusal in plan.left}
+            left_to_spark = {key: ([view for view, _ in plan.left], looking[key]) for key, plan in plans.items() if plan.left}
             answers += _ask_spark(work, snapshot, left_to_spark, cached)
-            left, made = compact_locally(work, find_additions(work, snapshot, pending))
-            written += made
-            answers += [compaction(work, additions) for additions in left]
+            answers += [compaction(work, rewrite) for rewrite in taken.left]
             if answers:
                 found, metrics = run_answers(work, answers, timeout=control.timeout, progress=control.progress)
                 written += found

@@ -1,4 +1,4 @@
-"""`take_range`: a run over a range for the views for which an engine other than Spark SQL bids."""
+"""`plan_range` and `run_plans`: runs over ranges for the views for which engines other than Spark SQL bid."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from platform_plugin.algebra.plan.nodes import Aggregate
 from platform_plugin.cache import Cache
 from platform_plugin.engine.choose import OfferedTask, choose_engine, choose_engines
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
+from platform_plugin.engine.executors import BidsOfInput
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
 from platform_plugin.operators.group.sharing import ViewParts, prepare_part
 from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.ranges import range_input
 from platform_plugin.relations.lookups import table_input
+from platform_plugin.relations.views.follow.compaction import accept_compactions, compact_locally, compaction_parts, is_for_tasks
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.stores import store_of
 
@@ -23,13 +25,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.engine.engine import Engine
+    from platform_plugin.engine.engine import Bid, Engine, TaskResult
+    from platform_plugin.engine.executors import ExecutorEngine
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.relations.follow.shared_rows import SharedRows
     from platform_plugin.relations.views.follow.pending import PendingView
+    from platform_plugin.state.rewriting import Rewrite
 
     Written = list[tuple[StateTarget, list[DataFile]]]
 
@@ -39,42 +43,88 @@ _DEFERRED = Refusal(why="rows are stored as they are, for reads to group", opera
 _QUERIES: Cache[tuple[Any, ...], tuple[Aggregate, ...]] = Cache("stream parts of views", weigh=lambda _: 20_000)
 
 
-class RangeWork(NamedTuple):
-    """What engines other than Spark SQL did with a range: the files that it adds, and the views that are left, with the reasons."""
+class TakenRanges(NamedTuple):
+    """The files that ranges add to states and those that merges wrote, and the merges that are left to Spark SQL."""
 
     written: Written
+    left: list[Rewrite]
+
+
+class ViewBids(NamedTuple):
+    """What an engine bids for views over one range, by their names, and the relations that their tasks read."""
+
+    engine: Engine
+    bids: dict[str, Bid]
+    inputs: dict[str, TaskInput]
+
+
+class RangePlan(NamedTuple):
+    """Who computes what a range adds to views: engines, or for some Spark SQL, with the reasons."""
+
+    views: dict[str, PendingView]
+    bids: list[ViewBids]
     left: list[tuple[PendingView, Refusal]]
 
+    def accept(self, own: ViewBids, results: Sequence[TaskResult | Refusal]) -> Written:
+        """The files of an engine's results by their targets; what it refuses now is left to Spark SQL."""
+        written: Written = []
+        for (name, bid), result in zip(own.bids.items(), results, strict=True):
+            if isinstance(result, Refusal):
+                self.left.append((self.views[name], result))
+                continue
+            made = zip(bid.task.plans, result.files, strict=True)
+            written += [(plan.target, list(files)) for plan, files in made if isinstance(plan.target, StateTarget)]
+        return written
 
-def take_range(
+
+def plan_range(
     work: Workspace, snapshot: Snapshot, rows: SharedRows, views: Sequence[PendingView], engines: Sequence[Engine], *, stream: str
-) -> RangeWork:
-    """Let the engines that bid for views compute what a range adds to them, for as many views at once as one engine runs."""
+) -> RangePlan:
+    """The engines for views that consume a range, for as many views at once as one engine computes."""
     relations = _RangeTasks(work, snapshot, rows, stream, views)
-    done = RangeWork([], [])
+    plan = RangePlan({view.name: view for view in views}, [], [])
     tasks: dict[str, OfferedTask] = {}
-    by_name = {view.name: view for view in views}
     for view in views:
         if strategy_of(view.record) == DEFERRED:
-            done.left.append((view, _DEFERRED))
+            plan.left.append((view, _DEFERRED))
         else:
             task, inputs = relations.task_of(view)
             tasks[view.name] = OfferedTask(task, inputs)
     choice = choose_engines(tasks, engines)
-    done.left.extend((by_name[name], refusal) for name, refusal in choice.refused.items())
+    plan.left.extend((plan.views[name], refusal) for name, refusal in choice.refused.items())
+    for engine, bids in choice.engines:
+        plan.bids.append(ViewBids(engine, bids, relations.inputs_of([plan.views[name] for name in bids])))
+    return plan
+
+
+def run_plans(work: Workspace, plans: Sequence[RangePlan], executors: ExecutorEngine, due: Sequence[Rewrite]) -> TakenRanges:
+    """Compute all ranges, and merge what is due of the states: in this process one by one, on executors as one job."""
+    written: Written = []
+    left: list[Rewrite] = []
     try:
-        for engine, bids in choice.engines:
-            inputs = relations.inputs_of([by_name[name] for name in bids])
-            for (name, bid), result in zip(bids.items(), engine.run(list(bids.values()), inputs), strict=True):
-                if isinstance(result, Refusal):
-                    done.left.append((by_name[name], result))
-                    continue
-                made = zip(bid.task.plans, result.files, strict=True)
-                done.written.extend((plan.target, list(files)) for plan, files in made if isinstance(plan.target, StateTarget))
+        sent: list[tuple[RangePlan, ViewBids]] = []
+        for plan in plans:
+            for own in plan.bids:
+                if own.engine is executors:
+                    sent.append((plan, own))
+                else:
+                    written += plan.accept(own, own.engine.run(list(own.bids.values()), own.inputs))
+        rewrites, made = compact_locally(work, due)
+        written += made
+        large = [rewrite for rewrite in rewrites if not is_for_tasks(work, rewrite)]
+        rewrites = [rewrite for rewrite in rewrites if is_for_tasks(work, rewrite)]
+        if sent or rewrites:
+            done = executors.run_together(
+                [BidsOfInput(list(own.bids.values()), own.inputs) for _, own in sent], compaction_parts(work, rewrites)
+            )
+            for (plan, own), results in zip(sent, done.results, strict=True):
+                written += plan.accept(own, results)
+            left, made = accept_compactions(rewrites, done.others)
+            written += made
     except BaseException:
-        work.lake.discard(file for _, files in done.written for file in files)
+        work.lake.discard(file for _, files in written for file in files)
         raise
-    return done
+    return TakenRanges(written, [*large, *left])
 
 
 def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView) -> str:
