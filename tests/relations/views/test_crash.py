@@ -28,18 +28,18 @@ def platform(tmp_path, spark_server):
         yield made
 
 
-def kill_at(tmp_path, point, *statement, by_spark=False):
+def kill_at(tmp_path, point, *statement, engine=None):
     return subprocess.run(  # noqa: PLW1510  it is killed
         [sys.executable, "-m", "tests.relations.views.victim", str(tmp_path / "lake"), str(point), *statement],
         cwd=ROOT,
-        env=os.environ | ({"BY_SPARK": "1"} if by_spark else {}),
+        env=os.environ | ({"ENGINE": engine} if engine else {}),
         capture_output=True,
         text=True,
         timeout=110,
     )
 
 
-def attack(platform, tmp_path, step, most, *, by_spark=False):
+def attack(platform, tmp_path, step, most, *, engine=None):
     """Kill at every `step`-th point until a run gets through; how often it was killed."""
     lake = platform.lake
     table = lake.table("posts")
@@ -49,7 +49,7 @@ def attack(platform, tmp_path, step, most, *, by_spark=False):
         with lake.commit("append") as commit:
             commit.append(table, [lake.write(table, pa.table(columns))])
         appended += 2
-        told = kill_at(tmp_path, point, by_spark=by_spark)
+        told = kill_at(tmp_path, point, engine=engine)
         (n, s) = next(iter(platform.execute("SELECT sum(n), sum(s) FROM impact")))
         assert (n, s) == (appended, appended // 2 * 3)
         assert list(platform.execute("SELECT t.n, w.n FROM total t, twin w")) == [(appended, appended)]
@@ -71,9 +71,9 @@ def test_killed_here_and_there(platform, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1700)
-@pytest.mark.parametrize("by_spark", [False, True])
-def test_killed_all_along(platform, tmp_path, by_spark):
-    kills = attack(platform, tmp_path, 5, 120, by_spark=by_spark)
+@pytest.mark.parametrize("engine", ["local", "executors", "spark_sql"])
+def test_killed_all_along(platform, tmp_path, engine):
+    kills = attack(platform, tmp_path, 5, 120, engine=engine)
     print(f"survived {kills} kills")
     assert kills > 20
 
