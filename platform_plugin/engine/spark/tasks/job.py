@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from platform_plugin.engine.spark.tasks.sending import ANSWER_SCHEMA, SentShare, make_function, pack, read_answers, read_fingerprint
+from platform_plugin.engine.spark.tasks.sending import (
+    ANSWER_SCHEMA,
+    SentShare,
+    make_function,
+    make_rows_function,
+    pack,
+    read_answers,
+    read_fingerprint,
+)
 from platform_plugin.engine.spark.tasks.shipping import ship_package
 from platform_plugin.errors import ServerError
 
@@ -13,10 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
+    from pyspark.sql import DataFrame
+
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.spark.session.session import Session
-    from platform_plugin.engine.spark.tasks.sending import Program, TaskAnswer
+    from platform_plugin.engine.spark.tasks.sending import Program, RowsProgram, TaskAnswer
 
 
 class JobPart(NamedTuple):
@@ -26,8 +37,18 @@ class JobPart(NamedTuple):
     shares: Sequence[Any]
 
 
+class RowsPart(NamedTuple):
+    """Rows that Spark computes, and the program that the tasks which have them run over them."""
+
+    frame: DataFrame
+    program: RowsProgram
+
+
 class JobResult(NamedTuple):
-    """What a job gave: for each of its parts what the program gave for each share, its cost, and the bytes that came to the client."""
+    """What a job gave, its cost, and the bytes that came to the client.
+
+    `answers` are for each part what the program gave for each share, and for rows what it gave in each task that had some.
+    """
 
     answers: list[list[Any]]
     metrics: JobMetrics
@@ -35,16 +56,26 @@ class JobResult(NamedTuple):
 
 
 def run_job(
-    session: Session, parts: Sequence[JobPart], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    session: Session,
+    parts: Sequence[JobPart],
+    rows: Sequence[RowsPart] = (),
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
 ) -> JobResult:
     """Run all parts as one job; the package is sent to executors that lack it, once for a session."""
-    programs = [pack(part.program) for part in parts]
-    shares = [SentShare(number, pack(share)) for number, part in enumerate(parts) for share in part.shares]
-    answers, metrics = _run(session, programs, shares, timeout=timeout, progress=progress)
+
+    def run() -> tuple[list[TaskAnswer], JobMetrics]:
+        # Footers and figures are small.
+        with session.arrow(_frame(session, parts, rows), timeout=timeout, progress=progress, is_small=True) as stream:
+            return [answer for batch in stream for answer in read_answers(batch)], stream.metrics()
+
+    answers, metrics = run()
     if any(answer.kind != "result" for answer in answers):
         ship_package(session)
-        answers, metrics = _run(session, programs, shares, timeout=timeout, progress=progress)
-    for answer in answers:
+        answers, metrics = run()
+    found: list[list[Any]] = [[] for _ in (*parts, *rows)]
+    for answer in sorted(answers):
         if answer.kind != "result":
             said = answer.content.decode(errors="replace")
             raise ServerError(
@@ -52,19 +83,18 @@ def run_job(
                 detail=f"it has {said}" if answer.kind == "other" else said,
                 hint="install the same version of platform-plugin, and its packages, in the Python of the executors",
             )
-    found: list[list[Any]] = [[] for _ in parts]
-    for answer, (number, _) in zip(sorted(answers), shares, strict=True):
-        found[number].append(pickle.loads(answer.content))  # noqa: S301  what our own tasks sent
+        found[answer.part].append(pickle.loads(answer.content))  # noqa: S301  what our own tasks sent
     return JobResult(found, metrics, sum(len(answer.content) for answer in answers))
 
 
-def _run(
-    session: Session, programs: Sequence[bytes], shares: Sequence[SentShare], *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> tuple[list[TaskAnswer], JobMetrics]:
-    count = len(shares)
-    function = make_function(programs, shares, read_fingerprint())
-    frame = session.spark.range(0, count, 1, count).mapInArrow(function, ANSWER_SCHEMA)
-    # Footers and figures are small.
-    with session.arrow(frame, timeout=timeout, progress=progress, is_small=True) as stream:
-        answers = [answer for batch in stream for answer in read_answers(batch)]
-        return answers, stream.metrics()
+def _frame(session: Session, parts: Sequence[JobPart], rows: Sequence[RowsPart]) -> DataFrame:
+    """The one query of a job, whose rows are the answers of its tasks."""
+    fingerprint = read_fingerprint()
+    shares = [SentShare(number, pack(share)) for number, part in enumerate(parts) for share in part.shares]
+    frames = []
+    if shares:
+        function = make_function([pack(part.program) for part in parts], shares, fingerprint)
+        frames.append(session.spark.range(0, len(shares), 1, len(shares)).mapInArrow(function, ANSWER_SCHEMA))
+    for number, part in enumerate(rows, start=len(parts)):
+        frames.append(part.frame.mapInArrow(make_rows_function(pack(part.program), number, fingerprint), ANSWER_SCHEMA))
+    return reduce(lambda whole, frame: whole.unionAll(frame), frames)

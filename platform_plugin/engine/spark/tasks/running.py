@@ -1,17 +1,22 @@
-"""`run_sent`: the beginning of a task on an executor."""
+"""`run_sent` and `run_rows_sent`: the beginning of a task on an executor."""
 
 from __future__ import annotations
 
 import pickle
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
 from platform_plugin.engine.spark.tasks.sending import pack, read_fingerprint
 
 if TYPE_CHECKING:
-    from platform_plugin.engine.spark.tasks.sending import Program
+    from collections.abc import Iterator
 
-__all__ = ["read_fingerprint", "run_sent"]
+    import pyarrow as pa
+
+    from platform_plugin.engine.spark.tasks.sending import Program, RowsProgram
+
+__all__ = ["read_fingerprint", "run_rows_sent", "run_sent"]
 
 # A worker runs many tasks of the same job.
 _PROGRAMS: Cache[bytes, Program] = Cache("programs of tasks", weigh=lambda _: 500_000)
@@ -21,3 +26,12 @@ def run_sent(program: bytes, share: bytes) -> bytes:
     """Run a program over a share, both as they were sent; what it gave, as it is sent back."""
     known = _PROGRAMS.find(program, lambda: pickle.loads(program))  # noqa: S301  the bytes came with the code that runs here
     return pack(known.run(pickle.loads(share)))  # noqa: S301
+
+
+def run_rows_sent(program: bytes, batches: Iterator[pa.RecordBatch]) -> bytes:
+    """Run a program, as it was sent, over rows; nothing where there are none."""
+    first = next(batches, None)
+    if first is None:
+        return b""
+    known: RowsProgram = pickle.loads(program)  # noqa: S301  the bytes came with the code that runs here
+    return pack(known.run_rows(chain([first], batches)))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PACKAGE = "platform_plugin"
-ANSWER_SCHEMA = "task BIGINT, kind STRING, content BINARY"
+ANSWER_SCHEMA = "task BIGINT, part BIGINT, kind STRING, content BINARY"
 
 Kind = Literal["result", "missing", "other"]
 
@@ -23,6 +23,7 @@ Kind = Literal["result", "missing", "other"]
 class TaskAnswer(NamedTuple):
     """What a task answered: its result by pickle, or how its machine has the package: not at all, or in another version."""
 
+    part: int
     task: int
     kind: Kind
     content: bytes
@@ -55,19 +56,62 @@ class SentShare(NamedTuple):
     share: bytes
 
 
+class RowsProgram(Protocol):
+    """What a task runs over the rows that Spark has computed there."""
+
+    def run_rows(self, batches: Iterator[pa.RecordBatch]) -> Any:
+        """What the program gives for the rows of a task, in the process that was sent it."""
+
+
 def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], fingerprint: str) -> Callable[[Any], Any]:
     """The function for `mapInArrow` over the numbers of shares.
 
     It imports nothing before it runs, and is sent as code; everything else is sent as bytes that only the package can read.
     """
     # A named tuple would be sent as one of the package.
-    work = [(programs[number], share) for number, share in shares]
+    work = [(number, programs[number], share) for number, share in shares]
+    start = _make_start(fingerprint)
 
     def run(batches: Any) -> Any:
+        import pyarrow as pa
+
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                part, program, share = work[task]
+                kind, content, module = start()
+                if module is not None:
+                    content = module.run_sent(program, share)
+                yield pa.RecordBatch.from_pydict({"task": [task], "part": [part], "kind": [kind], "content": [content]})
+
+    return run
+
+
+def make_rows_function(program: bytes, part: int, fingerprint: str) -> Callable[[Any], Any]:
+    """The function for `mapInArrow` over the rows of a part of a job; it is sent as the other one."""
+    start = _make_start(fingerprint)
+
+    def run(batches: Any) -> Any:
+        import pyarrow as pa
+
+        kind, content, module = start()
+        if module is not None:
+            content = module.run_rows_sent(program, batches)
+        else:
+            for _ in batches:
+                pass
+        # Where there were no rows is nothing to tell.
+        if content:
+            yield pa.RecordBatch.from_pydict({"task": pa.array([-1], pa.int64()), "part": [part], "kind": [kind], "content": [content]})
+
+    return run
+
+
+def _make_start(fingerprint: str) -> Callable[[], tuple[str, bytes, Any]]:
+    """What a task does first, sent as code: it finds this package, or says what it has found instead."""
+
+    def start() -> tuple[str, bytes, Any]:
         import importlib
         import sys
-
-        import pyarrow as pa
 
         # A package that was sent goes before what the machine has, and before what this worker has imported of that.
         sent = [place for place in sys.path if place.endswith("/platform_plugin.zip")]
@@ -75,28 +119,20 @@ def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], finger
             sys.path.insert(0, sent[0])
             for name in [name for name in sys.modules if name.partition(".")[0] == "platform_plugin"]:
                 del sys.modules[name]
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                kind, content = "result", b""
-                try:
-                    module = importlib.import_module("platform_plugin.engine.spark.tasks.running")
-                    own = module.read_fingerprint()
-                except ImportError as error:
-                    kind, content = "missing", f"Python {sys.version.split()[0]}: {error}".encode()
-                else:
-                    if own != fingerprint:
-                        kind, content = "other", f"{module.__file__}".encode()
-                    else:
-                        content = module.run_sent(*work[number])
-                yield pa.RecordBatch.from_pydict({"task": [number], "kind": [kind], "content": [content]})
+        try:
+            module = importlib.import_module("platform_plugin.engine.spark.tasks.running")
+            own = module.read_fingerprint()
+        except ImportError as error:
+            return "missing", f"Python {sys.version.split()[0]}: {error}".encode(), None
+        return ("result", b"", module) if own == fingerprint else ("other", f"{module.__file__}".encode(), None)
 
-    return run
+    return start
 
 
 def read_answers(batch: pa.RecordBatch) -> Iterator[TaskAnswer]:
     """The answers in a batch."""
     for row in batch.to_pylist():
-        yield TaskAnswer(row["task"], row["kind"], row["content"])
+        yield TaskAnswer(row["part"], row["task"], row["kind"], row["content"])
 
 
 def pack(value: Any) -> bytes:
