@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.engine.limits import read_limits
+from platform_plugin.engine.option import read_engine
 from platform_plugin.engine.workspace import Workspace
 from platform_plugin.errors import InvalidValue, ServerLost
 from platform_plugin.lake.catalogue.location import Location
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from platform_plugin.engine.limits import Limits
+    from platform_plugin.engine.option import EngineOption
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -48,9 +50,15 @@ class Platform:
     """
 
     def __init__(
-        self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None, limits: Limits | None = None
+        self,
+        lake: Lake,
+        *,
+        settings: ServerSettings | None = None,
+        watcher: Watcher | None = None,
+        limits: Limits | None = None,
+        engine: EngineOption | None = None,
     ) -> None:
-        self.work = Workspace(lake, settings=settings, watcher=watcher, limits=limits)
+        self.work = Workspace(lake, settings=settings, watcher=watcher, limits=limits, engine=engine)
         self._unread: weakref.WeakSet[Result] = weakref.WeakSet()
         self._streams: Streams | None = None
 
@@ -62,15 +70,17 @@ class Platform:
         settings: ServerSettings | None = None,
         watcher: Watcher | None = None,
         limits: Mapping[str, int | str] | None = None,
+        engine: str | None = None,
     ) -> Platform:
         """Open the lake at a URL or folder. The first statement that needs Spark starts it or attaches to it.
 
         `settings` are used only if this process starts the machine's platform server; `watcher` is called with the progress of the start.
-        `limits` are those of the engines by name, such as `{"broadcast_bytes": "256 MiB"}`; SHOW LIMITS lists them.
+        `limits` are those of the engines by name, such as `{"broadcast_bytes": "256 MiB"}`; SHOW LIMITS lists them. `engine` maintains
+        relations that name none: `auto`, `local`, `executors` or `spark_sql`.
         """
         location = Location.parse(url)
-        own = read_limits(limits, url=dict(location.limits))
-        return cls(Lake.open(location), settings=settings, watcher=watcher, limits=own)
+        own, asked = read_limits(limits, url=dict(location.limits)), read_engine(engine, url=location.engine)
+        return cls(Lake.open(location), settings=settings, watcher=watcher, limits=own, engine=asked)
 
     @classmethod
     def create(
@@ -81,11 +91,12 @@ class Platform:
         settings: ServerSettings | None = None,
         watcher: Watcher | None = None,
         limits: Mapping[str, int | str] | None = None,
+        engine: str | None = None,
     ) -> Platform:
         """Create an empty lake and open it; a place that holds one already is refused, or with `exist_ok` that lake is opened as it is."""
         location = Location.parse(url)
-        own = read_limits(limits, url=dict(location.limits))
-        return cls(Lake.create(location, exist_ok=exist_ok), settings=settings, watcher=watcher, limits=own)
+        own, asked = read_limits(limits, url=dict(location.limits)), read_engine(engine, url=location.engine)
+        return cls(Lake.create(location, exist_ok=exist_ok), settings=settings, watcher=watcher, limits=own, engine=asked)
 
     @property
     def lake(self) -> Lake:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from platform_plugin.engine.distance import find_distances
 from platform_plugin.engine.engine import Bid, TaskInput, TaskResult
 from platform_plugin.engine.file_parts import FilePart, divide_files, is_read_by_tasks
 from platform_plugin.engine.kernel_run import find_refusal, remember
-from platform_plugin.engine.rates import JOB_SECONDS, START_SECONDS, estimate_seconds
+from platform_plugin.engine.rates import MEASURED, count_cores, estimate_job, measure_size
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.engine.spark.tasks.share import TaskProgram
 from platform_plugin.lake.files.data_folder import DataFolder
@@ -84,10 +85,12 @@ class ExecutorEngine:
         return None
 
     def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
-        """The seconds that a job takes, and those of a start where no Spark session is open."""
-        if not self.work.is_attached:
-            return START_SECONDS + estimate_seconds(bids, inputs, cores=1.0)
-        return JOB_SECONDS + estimate_seconds(bids, inputs, cores=self.work.session.read_task_slots())
+        """The seconds that a job takes on the cores that are free, and those of a start where no Spark session is open."""
+        size, location = measure_size(bids, inputs), self.work.lake.location
+        distance = find_distances(self.work.lake.storage.root, location.spark).executors
+        slots, busy, start = self.work.find_task_slots()
+        cores = count_cores(slots, busy, size, least_rows=self.work.limits.task_least_rows)
+        return estimate_job(size, MEASURED.of(self.name, distance), distance, cores=cores, start=start)
 
     def run(self, bids: Sequence[Bid], inputs: Inputs, values: Values = ()) -> list[TaskResult | Refusal]:
         """The results of tasks, whose files their executors have written."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from platform_plugin.engine.arrow.prepared import prepare_selection
+from platform_plugin.engine.distance import find_distances
 from platform_plugin.engine.engine import Bid, TaskInput, TaskResult
 from platform_plugin.engine.kernel_run import KernelRelations, KernelRun, find_needs, find_refusal
-from platform_plugin.engine.rates import LOCAL_CORES, estimate_seconds
+from platform_plugin.engine.rates import MEASURED, estimate_local, measure_size
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
 
@@ -49,7 +50,8 @@ class LocalEngine:
 
     def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
         """The seconds that a process takes for the rows of all plans."""
-        return estimate_seconds(bids, inputs, cores=LOCAL_CORES)
+        distance = find_distances(self.lake.storage.root, self.lake.location.spark).client
+        return estimate_local(measure_size(bids, inputs), MEASURED.of(self.name, distance), distance)
 
     def run(self, bids: Sequence[Bid], inputs: Inputs, values: Values = ()) -> list[TaskResult | Refusal]:
         """The results of tasks; their files are written while others are still computed."""

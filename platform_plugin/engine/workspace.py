@@ -6,17 +6,20 @@ import os
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.engine.limits import read_limits
+from platform_plugin.engine.option import EngineOption, check_engine, read_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from platform_plugin.engine.choose import EngineName, RunEngines
+    from platform_plugin.engine.choose import RunEngines
+    from platform_plugin.engine.distance import FileDistances
     from platform_plugin.engine.engine import Engine
     from platform_plugin.engine.limits import Limits
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.server.liveness import Watcher
     from platform_plugin.engine.spark.server.settings import ServerSettings
     from platform_plugin.engine.spark.session.job import ProgressHandler
@@ -55,6 +58,14 @@ class RuleSwitches:
             _OF_CONNECTION.reset(before)
 
 
+class TaskSlots(NamedTuple):
+    """How many tasks executors run at once, how many of these places are taken, and the seconds until a session is open."""
+
+    slots: int
+    busy: int
+    start_seconds: float
+
+
 # Connections may share a workspace, and each has switches of its own.
 _OF_CONNECTION: ContextVar[RuleSwitches | None] = ContextVar("the switches of the connection whose statement runs", default=None)
 
@@ -63,12 +74,18 @@ class Workspace:
     """A lake and a Spark session. The first statement that needs Spark attaches to it; after a loss the next one attaches again."""
 
     def __init__(
-        self, lake: Lake, *, settings: ServerSettings | None = None, watcher: Watcher | None = None, limits: Limits | None = None
+        self,
+        lake: Lake,
+        *,
+        settings: ServerSettings | None = None,
+        watcher: Watcher | None = None,
+        limits: Limits | None = None,
+        engine: EngineOption | None = None,
     ) -> None:
         self.lake = lake
         self.limits = read_limits(url=dict(lake.location.limits)) if limits is None else limits
-        self.engine: EngineName = "auto"
-        """The engine that maintains relations; `auto` chooses it for each run."""
+        self.engine_option = read_engine(url=lake.location.engine) if engine is None else engine
+        """The engine that maintains relations without an option of their own, and who asks for it."""
         self._settings = settings
         self._watcher = watcher
         self._session: Session | None = None
@@ -106,21 +123,48 @@ class Workspace:
 
         return (LocalEngine(self.lake, self.limits),)
 
-    def run_engines(self, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> RunEngines:
-        """The engines for tasks whose rows become files, those that the choice of the workspace leaves."""
+    @property
+    def engine(self) -> EngineName:
+        """The engine that maintains relations without an option of their own; `auto` chooses it for each run."""
+        return self.engine_option.name
+
+    @engine.setter
+    def engine(self, name: str) -> None:
+        self.engine_option = EngineOption(check_engine(name), "option engine")
+
+    def run_engines(
+        self, engine: EngineName | None = None, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    ) -> RunEngines:
+        """The engines for tasks whose rows become files; `engine` is the one that a run asks for."""
         from platform_plugin.engine.choose import RunEngines
         from platform_plugin.engine.executors import ExecutorEngine
         from platform_plugin.engine.local import LocalEngine
 
-        executors = ExecutorEngine(self, timeout=timeout, progress=progress)
-        match self.engine:
-            case "local":
-                return RunEngines((LocalEngine(self.lake, self.limits, is_forced=True),), executors)
-            case "executors":
-                return RunEngines((executors,), executors)
-            case "spark_sql":
-                return RunEngines((), executors)
-        return RunEngines((LocalEngine(self.lake, self.limits), executors), executors)
+        return RunEngines(
+            local=LocalEngine(self.lake, self.limits),
+            forced_local=LocalEngine(self.lake, self.limits, is_forced=True),
+            executors=ExecutorEngine(self, timeout=timeout, progress=progress),
+            lake=self.engine_option,
+            run=engine,
+        )
+
+    @property
+    def distances(self) -> FileDistances:
+        """How far the lake's files are from here and from the executors."""
+        from platform_plugin.engine.distance import find_distances
+
+        return find_distances(self.lake.storage.root, self.lake.location.spark)
+
+    def find_task_slots(self) -> TaskSlots:
+        """The cores of the executors, and the seconds until Spark can use them; where no session is open, nobody is asked."""
+        from platform_plugin.engine.rates import CONNECT_SECONDS, START_SECONDS
+
+        if self.is_attached:
+            slots, busy = self.session.read_busy_slots()
+            return TaskSlots(slots, busy, 0.0)
+        if self.lake.location.spark is not None:
+            return TaskSlots(2, 0, CONNECT_SECONDS)
+        return TaskSlots(os.cpu_count() or 1, 0, START_SECONDS)
 
     @property
     def is_attached(self) -> bool:

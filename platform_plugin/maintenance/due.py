@@ -22,7 +22,8 @@ def describe_due(due: Iterable[DueRelation], failed: Mapping[str, PlatformError]
         lines += [f"  from {waiting.relation}: {_range(waiting)}" for waiting in each.inputs if waiting.row_count]
         lines.append(f"  into {', '.join(each.writes)}")
         lines += [f"  with {', '.join(each.beside)}, which share it"] if each.beside else []
-        lines.append(f"  engine {each.engine}")
+        seconds = "" if each.estimated_seconds is None else f", about {each.estimated_seconds:.2g} s"
+        lines.append(f"  engine {each.engine}{seconds}{'' if each.why is None else f': {each.why}'}")
     return lines + [f"{name} can't be maintained: {error.message}" for name, error in sorted(failed.items())]
 
 

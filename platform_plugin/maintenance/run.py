@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.engine.figures import note_runs
 from platform_plugin.errors import CatalogueError, CommitConflict, PlatformError, QueryInterrupted, ServerError, StorageError
 from platform_plugin.lake.catalogue.stalls import end_stalls, note_stall, read_stalled_names
 from platform_plugin.lake.catalogue.tables import Name
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import timedelta
 
+    from platform_plugin.engine.figures import EngineRun
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
@@ -55,6 +58,8 @@ class MaintenanceOutcome:
     failed: dict[str, PlatformError] = field(default_factory=dict)
     on_spark: dict[str, str] = field(default_factory=dict)
     """The views whose new rows Spark grouped, and why that was not done in this process."""
+    engine_runs: tuple[EngineRun, ...] = ()
+    """What each engine did, why it was chosen, and what that was estimated to take."""
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -91,16 +96,18 @@ def run_maintenance(
     again: bool = False,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
+    engine: EngineName | None = None,
 ) -> MaintenanceOutcome:
     """Let all due relations, or those that are named or of these kinds, consume what has arrived, and store the results that runs keep.
 
     With `flush` a partial batch is enough. A relation that has failed on the same rows before is tried at growing intervals, unless `again`
-    is set. One whose result does not pass its gate consumes nothing. A run that loses a race starts again.
+    is set. One whose result does not pass its gate consumes nothing. A run that loses a race starts again. `engine` decides for
+    all relations, whatever they and the lake ask for.
     """
     began = time.monotonic()
     names = None if only is None else frozenset(Name.of(name) for name in only)
     selection = Selection(names=names, kinds=None if kinds is None else frozenset(kinds), flush=flush, again=again)
-    control = RunControl(timeout=timeout, progress=progress)
+    control = RunControl(timeout=timeout, progress=progress, engine=engine)
     every = _all_maintenance()
     first = [each for each in every if each.precedes and each.may_be_due(work, selection)]
     before = [_round(work, selection, control, first)] if first else []
@@ -115,8 +122,11 @@ def run_maintenance(
     return replace(done, seconds=time.monotonic() - began)
 
 
-def find_due(work: Workspace, selection: Selection) -> tuple[list[DueRelation], dict[str, PlatformError]]:
+def find_due(
+    work: Workspace, selection: Selection, *, engine: EngineName | None = None
+) -> tuple[list[DueRelation], dict[str, PlatformError]]:
     """What a run would do now, as values; nothing is done. Relations that failed a short time ago are among the failed."""
+    control = RunControl(engine=engine)
     found: list[DueRelation] = []
     failed: dict[str, PlatformError] = {}
     with work.lake.lease(holder="maintenance") as lease:
@@ -124,7 +134,7 @@ def find_due(work: Workspace, selection: Selection) -> tuple[list[DueRelation], 
             pending, troubled = maintenance.find(work, lease.snapshot, selection)
             poisoned = {} if selection.again else find_poisoned(work.lake, pending)
             failed |= troubled | poisoned
-            found += (maintenance.due(work, lease.snapshot, each) for each in pending if each.name not in poisoned)
+            found += (maintenance.due(work, lease.snapshot, each, control) for each in pending if each.name not in poisoned)
     return found, failed
 
 
@@ -265,7 +275,8 @@ def _commit_batch(
             by_kind.setdefault("sample", []).append(step.figures)
         if not steps:
             return MaintenanceOutcome(snapshot=snapshot, failed=failed)
-        with work.lake.commit(_label(by_kind), base=snapshot) as commit:
+        runs = [run for figures in by_kind.values() for each in figures for run in each.engine_runs]
+        with work.lake.commit(_label(by_kind), base=snapshot, notes=note_runs(runs)) as commit:
             for step in steps:
                 step.put(commit)
     except BaseException:
@@ -297,6 +308,7 @@ def _outcome(by_kind: Mapping[str, Sequence[StepFigures]], made: Snapshot, faile
         snapshot=made,
         failed=failed,
         on_spark={name: why for figures in every for name, why in figures.on_spark.items()},
+        engine_runs=tuple(run for figures in every for run in figures.engine_runs),
     )
 
 
@@ -319,6 +331,7 @@ def merge_outcomes(parts: Sequence[MaintenanceOutcome]) -> MaintenanceOutcome:
         snapshot=max((part.snapshot for part in parts), key=lambda made: made.id),
         failed={name: error for part in parts for name, error in part.failed.items()},
         on_spark={name: why for part in parts for name, why in part.on_spark.items()},
+        engine_runs=tuple(run for part in parts for run in part.engine_runs),
     )
 
 

@@ -1,8 +1,8 @@
 """The first engine that bids runs a task; without one it is left to Spark SQL, and the reason is told."""
 
-from platform_plugin.engine.choose import OfferedTask, choose_engine, choose_engines
-from platform_plugin.engine.engine import Bid, Task, TaskInput
-from platform_plugin.engine.rates import estimate_seconds
+from platform_plugin.engine.choose import EngineOffer, OfferedTask, choose_engine, choose_engines
+from platform_plugin.engine.engine import Bid, Task
+from platform_plugin.engine.option import EngineOption
 from platform_plugin.engine.refusal import Refusal
 from tests.engine.plans import SUM, plan
 
@@ -61,8 +61,31 @@ def test_what_one_engine_refuses_is_offered_to_the_next_and_at_last_to_spark_sql
     assert not choice.refused
 
 
-def test_seconds_grow_with_rows_and_plans_and_fall_with_cores():
-    bid = Bid(engine="local", task=Task.of(plan(SUM)), why="always")
-    few, many = ({"s": TaskInput(role="range", row_count=count)} for count in (10_000, 10_000_000))
-    assert estimate_seconds([bid], few, cores=1) < estimate_seconds([bid], many, cores=2) < estimate_seconds([bid], many, cores=1)
-    assert estimate_seconds([bid] * 4, many, cores=1) > 2 * estimate_seconds([bid], many, cores=1)
+def offered(name, *engines, set_by="option of the relation"):
+    return OfferedTask(Task.of(plan(SUM)), {}, EngineOffer(EngineOption(name, set_by), engines))
+
+
+def test_a_task_is_offered_to_the_engines_of_its_relation_alone():
+    local, job = Fixed("local"), Fixed("executors", job=5.0)
+    tasks = {"a": offered("auto", local, job), "b": offered("executors", job), "c": offered("spark_sql")}
+    choice = choose_engines(tasks)
+    assert [(engine.name, sorted(bids)) for engine, bids in choice.engines] == [("executors", ["a", "b"])], "the job is made anyway"
+    assert choice.refused["c"].why == "engine = 'spark_sql', option of the relation"
+    choice = choose_engines({name: tasks[name] for name in ("a", "c")})
+    assert [(engine.name, list(bids)) for engine, bids in choice.engines] == [("local", ["a"])]
+
+
+def test_what_an_asked_for_engine_refuses_is_spark_sqls_for_its_reason():
+    choice = choose_engines({"a": offered("executors", Fixed("executors", "rows that only the client can read"))})
+    assert choice.refused["a"].why == "rows that only the client can read"
+
+
+def test_the_reason_is_what_others_would_take_or_refuse_or_who_asked():
+    local, job = Fixed("local", plan=3.0), Fixed("executors", job=0.5, plan=0.5)
+    (chosen,) = choose_engines({"a": offered("auto", local, job, set_by="default")}).choices
+    assert (chosen.engine.name, chosen.why) == ("executors", "about 1 s; local about 3 s")
+    assert chosen.seconds == {"local": 3.0, "executors": 1.0}
+    (chosen,) = choose_engines({"a": offered("auto", Fixed("local", "many rows"), job)}).choices
+    assert chosen.why == "about 1 s; not local: many rows"
+    (chosen,) = choose_engines({"a": offered("local", local)}).choices
+    assert chosen.why == "engine = 'local', option of the relation"

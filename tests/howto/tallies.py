@@ -116,7 +116,7 @@ class TallyMaintenance(Maintenance[PendingTally]):
         pending = [read_tally(work.lake, table, snapshot) for table in tables]
         return [each for each in pending if not each.tail.is_empty], {}
 
-    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingTally) -> DueRelation:
+    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingTally, control: RunControl) -> DueRelation:
         return DueRelation(
             name=pending.name, kind=KIND, inputs=pending.inputs, writes=(pending.name,), engine="none: rows are only counted"
         )

@@ -17,7 +17,7 @@ from platform_plugin.redaction import holds_credentials, redact_text
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
 _FORMS = "platform+local:///path/to/lake or platform://user@host/database?data=s3://bucket/prefix"
-_OPTIONS = ("data", "spark", "schema", "outside", "sources")
+_OPTIONS = ("data", "spark", "schema", "outside", "sources", "engine")
 _LIMIT = "limit_"
 
 
@@ -26,7 +26,8 @@ class Location:
     """A parsed lake URL. Its text never shows a password.
 
     `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else;
-    `sources` are all that COPY and feeds may read, where they are given; `limits` are those of the engines, as they are written.
+    `sources` are all that COPY and feeds may read, where they are given; `limits` are those of the engines, and `engine` is the one
+    that maintains relations, as they are written.
 
     >>> where = Location.parse("platform+local:///srv/lake")
     >>> where.data_path, str(where)
@@ -42,6 +43,7 @@ class Location:
     outside: tuple[str, ...] = ()
     sources: tuple[str, ...] | None = None
     limits: tuple[tuple[str, str], ...] = ()
+    engine: str | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -89,7 +91,9 @@ class Location:
             if "data" in options or "schema" in options:
                 raise InvalidValue("a local lake keeps its data in its own folder", hint="leave out the options data and schema")
             folder = Path("/" + parsed.database.lstrip("/"))
-            return cls._local(folder, spark=options.get("spark"), outside=outside, sources=sources, limits=limits)
+            return cls._local(
+                folder, spark=options.get("spark"), outside=outside, sources=sources, limits=limits, engine=options.get("engine")
+            )
         if parsed.drivername == "platform":
             return cls._postgres(parsed, options, outside, sources, limits)
         raise InvalidValue(f'"{parsed.drivername}" is not a lake URL scheme', hint=f"write {_FORMS}")
@@ -103,12 +107,14 @@ class Location:
         outside: tuple[str, ...] = (),
         sources: tuple[str, ...] | None = None,
         limits: tuple[tuple[str, str], ...] = (),
+        engine: str | None = None,
     ) -> Location:
         split_place(str(folder))
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
         shown = [*([f"spark={redact_text(spark)}"] if spark else ()), *(f"outside={quote(other)}" for other in outside)]
         shown += [f"sources={quote(source, safe='/:')}" for source in sources or ()]
         shown += [f"{_LIMIT}{name}={quote(value)}" for name, value in limits]
+        shown += [f"engine={quote(engine)}"] if engine is not None else []
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
         return cls(
             text=text,
@@ -120,6 +126,7 @@ class Location:
             outside=_roots(outside, f"{folder}/"),
             sources=sources,
             limits=limits,
+            engine=engine,
         )
 
     @classmethod
@@ -157,6 +164,7 @@ class Location:
             outside=_roots(outside, data),
             sources=sources,
             limits=limits,
+            engine=options.get("engine"),
         )
 
 

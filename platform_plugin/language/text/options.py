@@ -27,6 +27,8 @@ class Option:
     span: Span = field(compare=False, repr=False, default=Span("", 0, 0))
 
 
+ENGINES = ("auto", "local", "executors", "spark_sql")
+"""The engines that a user may ask for."""
 STREAM: dict[str, str | tuple[str, ...]] = {
     "retention_rows": "count",
     "retention": "duration",
@@ -49,9 +51,18 @@ VIEW: dict[str, str | tuple[str, ...]] = {
     "start": ("now", "earliest"),
     "on_table_change": ("pin", "refuse"),
     "batch_rows": "count",
+    "engine": ENGINES,
     "suite": "text",
 }
-SAMPLE: dict[str, str | tuple[str, ...]] = {"window": "text", "seed": "seed", "half_life": "duration", "time_column": "text"}
+SAMPLE: dict[str, str | tuple[str, ...]] = {
+    "window": "text",
+    "seed": "seed",
+    "half_life": "duration",
+    "time_column": "text",
+    "engine": ENGINES,
+}
+RUN: dict[str, str | tuple[str, ...]] = {"engine": ENGINES}
+"""The options of REFRESH."""
 COPY: dict[str, str | tuple[str, ...]] = {
     "format": ("csv", "json", "parquet"),
     "header": "boolean",

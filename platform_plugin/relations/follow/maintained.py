@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.figures import EngineRun
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.errors import PlatformError
@@ -56,6 +58,8 @@ class RunControl:
 
     timeout: timedelta | None = None
     progress: ProgressHandler | None = None
+    engine: EngineName | None = None
+    """The engine that the run asks for, whatever relations and lake ask for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +84,8 @@ class WaitingInput:
 class DueRelation:
     """What a run would do for a relation: the inputs that it would consume, what it would write, and where it would run.
 
-    `writes` names what would change: stored operators, or the relation itself. `beside` are the relations that move with it.
+    `writes` names what would change: stored operators, or the relation itself. `beside` are the relations that move with it. `why` says how
+    the engine is chosen if the relation is maintained alone, and `estimated_seconds` what that takes.
     """
 
     name: str
@@ -89,6 +94,8 @@ class DueRelation:
     writes: tuple[str, ...]
     engine: str
     beside: tuple[str, ...] = ()
+    why: str | None = None
+    estimated_seconds: float | None = None
 
     @property
     def row_count(self) -> int:
@@ -100,7 +107,7 @@ class DueRelation:
 class StepFigures:
     """What a step did, before it is committed: `fed` are rows that it appended to a stream.
 
-    `jobs` and `tasks` are Spark's, and `on_spark` says why Spark was needed.
+    `jobs` and `tasks` are Spark's, `on_spark` says why Spark was needed, and `engine_runs` what each engine did.
     """
 
     names: tuple[str, ...] = ()
@@ -112,6 +119,7 @@ class StepFigures:
     jobs: int = 0
     tasks: int = 0
     on_spark: Mapping[str, str] = field(default_factory=dict)
+    engine_runs: tuple[EngineRun, ...] = ()
 
 
 class Step(Protocol):
@@ -200,7 +208,7 @@ class Maintenance(Protocol[M]):
         """
         ...
 
-    def due(self, work: Workspace, snapshot: Snapshot, pending: M) -> DueRelation:
+    def due(self, work: Workspace, snapshot: Snapshot, pending: M, control: RunControl) -> DueRelation:
         """What a step would do for a relation, as far as that is known beforehand."""
         ...
 

@@ -55,10 +55,10 @@ class SampleMaintenance(Maintenance["PendingSample | SampleWindow"]):
         """The samples that wait for exactly a range that others scan."""
         return find_joint_samples(work, pending, ranges)
 
-    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingSample | SampleWindow) -> DueRelation:
+    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingSample | SampleWindow, control: RunControl) -> DueRelation:
         """The sample itself; how many rows would be read depends on the picks of those that appended them."""
-        del work, snapshot
-        engine = "arrow: picks are merged" if not pending.gap_rows else f"arrow or spark: {pending.gap_rows} rows have no picks"
+        del work, snapshot, control
+        engine = "local: picks are merged" if not pending.gap_rows else f"local or spark_sql: {pending.gap_rows} rows have no picks"
         return DueRelation(name=pending.name, kind=KIND, inputs=pending.inputs, writes=(pending.name,), engine=engine)
 
     def step(

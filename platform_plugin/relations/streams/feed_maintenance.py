@@ -93,9 +93,9 @@ class FeedMaintenance(Maintenance[PendingFeed]):
         refuse_bypass(work, pending.stream)
         return []
 
-    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingFeed) -> DueRelation:
+    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingFeed, control: RunControl) -> DueRelation:
         """The batch."""
-        del work, snapshot
+        del work, snapshot, control
         return DueRelation(name=pending.name, kind=FEED, inputs=pending.inputs, writes=(pending.name,), engine=pending.batch.engine)
 
     def step(

@@ -180,9 +180,10 @@ class PlatformServer:
                 return {"error": f"unknown verb {verb!r}"}
 
     def _ping(self) -> Answer:
-        if self.phase == "ready":
-            self._gateway.jvm.System.currentTimeMillis()
-        return self._describe()
+        if self.phase != "ready":
+            return self._describe()
+        executors = self._spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return self._describe() | {"running_tasks": sum(int(executor.numRunningTasks()) for executor in executors)}
 
     def _status(self) -> Answer:
         described = self._ping()

@@ -277,6 +277,13 @@ class Session:
             self._task_slots = max(1, int(row["slots"])) if row is not None else 1
         return self._task_slots
 
+    def read_busy_slots(self) -> tuple[int, int]:
+        """How many tasks the executors run at once, and how many run now, as far as a control socket tells."""
+        if self.control is None:
+            return self.read_task_slots(), 0
+        answer = self._ask("ping")
+        return max(1, int(answer.get("task_slots") or 1)), int(answer.get("running_tasks") or 0)
+
     def read_tasks(self, tag: str) -> list[dict[str, Any]]:
         """The tasks of the stage that worked longest under `tag`; none from an endpoint without a control socket."""
         if self.control is None:

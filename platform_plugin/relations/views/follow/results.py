@@ -123,10 +123,13 @@ class ResultMaintenance(Maintenance[PendingResult]):
                 found += [] if pending is None else [pending]
         return found, failed
 
-    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingResult) -> DueRelation:
+    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingResult, control: RunControl) -> DueRelation:
         """The table of the result, which is computed by Spark as any query."""
+        del control
         table = part_tables(work, pending.record, snapshot)[RESULT_PART]
-        return DueRelation(name=pending.name, kind=KIND, inputs=(), writes=(str(table.name),), engine="spark: a result is a query")
+        return DueRelation(
+            name=pending.name, kind=KIND, inputs=(), writes=(str(table.name),), engine="spark_sql", why="a result is a query"
+        )
 
     def step(
         self, work: Workspace, snapshot: Snapshot, pending: Sequence[PendingResult], control: RunControl, joint: Sequence[JointScan]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from platform_plugin.engine.measured_run import describe_sql
+from platform_plugin.engine.rates import MEASURED, RunSize
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.cursors.move import EndCursors, MoveCursors
@@ -18,7 +21,7 @@ from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
-from platform_plugin.relations.views.follow.take import RangePlan, foresee_engine, plan_range, run_plans
+from platform_plugin.relations.views.follow.take import RangePlan, estimate_on_spark, foresee_engine, names_of, plan_range, run_plans
 from platform_plugin.relations.views.gates import find_gated_results
 from platform_plugin.relations.views.read.view import split_name
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.errors import PlatformError
@@ -79,18 +83,21 @@ class ViewMaintenance(Maintenance[PendingView]):
         """The error with the smallest range of rows that fails by itself."""
         return place_failure(work, snapshot, pending, error)
 
-    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingView) -> DueRelation:
+    def due(self, work: Workspace, snapshot: Snapshot, pending: PendingView, control: RunControl) -> DueRelation:
         """The states that would grow, and the engine that would group the rows."""
         parts = (
             rows_parts(pending.plan).values() if strategy_of(pending.record) == DEFERRED else {part.state for part in pending.plan.streams}
         )
+        foreseen = foresee_engine(work, snapshot, pending, work.run_engines(control.engine))
         return DueRelation(
             name=pending.name,
             kind=KIND,
             inputs=pending.inputs,
             writes=tuple(str(pending.tables[part].name) for part in sorted(parts)),
-            engine=foresee_engine(work, snapshot, pending),
+            engine=foreseen.engine,
             beside=pending.twins,
+            why=foreseen.why,
+            estimated_seconds=foreseen.seconds,
         )
 
     def step(
@@ -106,7 +113,8 @@ class ViewMaintenance(Maintenance[PendingView]):
         cached: list[DataFrame] = []
         written: Written = []
         metrics: JobMetrics | None = None
-        engines = work.run_engines(timeout=control.timeout, progress=control.progress)
+        runs: list[EngineRun] = []
+        engines = work.run_engines(control.engine, timeout=control.timeout, progress=control.progress)
         try:
             plans: dict[RangeKey, RangePlan] = {}
             looking = {key: [scan for scan in joint if scan.key == key and scan.looks_at_rows] for key in by_range}
@@ -116,18 +124,21 @@ class ViewMaintenance(Maintenance[PendingView]):
                 plans[key] = (
                     RangePlan({}, [], [(view, _JOINT) for view in views])
                     if looking[key]
-                    else plan_range(work, snapshot, rows[key[0]], views, engines.engines, stream=key[0])
+                    else plan_range(work, snapshot, rows[key[0]], views, engines, stream=key[0])
                 )
             taken = run_plans(work, list(plans.values()), engines.executors, find_additions(work, snapshot, pending))
             written += taken.written
+            runs += taken.runs
             rows.clear()  # before Spark takes its time
             reasons = {view.name: refusal.why for plan in plans.values() for view, refusal in plan.left}
             left_to_spark = {key: ([view for view, _ in plan.left], looking[key]) for key, plan in plans.items() if plan.left}
             answers += _ask_spark(work, snapshot, left_to_spark, cached)
             answers += [compaction(work, rewrite) for rewrite in taken.left]
             if answers:
+                foreseen, began = _measure_left(work, left_to_spark, reasons), time.monotonic()
                 found, metrics = run_answers(work, answers, timeout=control.timeout, progress=control.progress)
                 written += found
+                runs += foreseen.finish(metrics, time.monotonic() - began)
         except BaseException:
             work.lake.discard(file for _, files in written for file in files)
             raise
@@ -144,8 +155,39 @@ class ViewMaintenance(Maintenance[PendingView]):
             jobs=sum(each.jobs or 0 for each in jobs),
             tasks=sum(each.tasks for each in jobs),
             on_spark={name: reasons[view.name] for view in pending if view.name in reasons for name in (view.name, *view.twins)},
+            engine_runs=tuple(runs),
         )
         return [ViewStep(views=pending, written=written, figures=figures)], {}
+
+
+class _SparkWork(NamedTuple):
+    """What is left to Spark's own operators of a run."""
+
+    work: Workspace
+    names: list[str]
+    why: str
+    size: RunSize
+    seconds: float
+
+    def finish(self, metrics: JobMetrics, seconds: float) -> list[EngineRun]:
+        """Its figures; what was merged alone is no run of a range."""
+        if not self.names:
+            return []
+        distance = self.work.distances.executors
+        MEASURED.note("spark_sql", distance, self.size, ratio=seconds / max(self.seconds, 1e-9))
+        run = describe_sql(self.names, self.why, self.size, metrics, seconds=seconds, estimates={"spark_sql": self.seconds})
+        return [run]
+
+
+def _measure_left(
+    work: Workspace, left: Mapping[RangeKey, tuple[list[PendingView], list[JointScan]]], reasons: Mapping[str, str]
+) -> _SparkWork:
+    """How much is left to Spark, why, and what that is estimated to take."""
+    every = [view for views, _ in left.values() for view in views]
+    rows = sum(end - first for _, first, end in left)
+    size = RunSize(rows, sum(len(view.plan.streams) for view in every))
+    why = "; ".join(dict.fromkeys(reasons[view.name] for view in every))
+    return _SparkWork(work, names_of(every), why, size, estimate_on_spark(work, size))
 
 
 def _by_stream(by_range: Mapping[RangeKey, Sequence[PendingView]]) -> dict[str, list[Range]]:

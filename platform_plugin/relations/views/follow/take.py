@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platform_plugin.algebra.plan.filters import add_filters
 from platform_plugin.algebra.plan.nodes import Aggregate
 from platform_plugin.cache import Cache
-from platform_plugin.engine.choose import OfferedTask, choose_engine, choose_engines
-from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
+from platform_plugin.engine.choose import OfferedTask, choose_engines
+from platform_plugin.engine.engine import Bid, Task, TaskInput, TaskPlan
 from platform_plugin.engine.executors import BidsOfInput
+from platform_plugin.engine.measured_run import measure_job, run_chosen
+from platform_plugin.engine.option import ENGINE
+from platform_plugin.engine.rates import MEASURED, count_cores, estimate_sql, measure_size
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.errors import PlatformError
 from platform_plugin.operators.group.sharing import ViewParts, prepare_part
 from platform_plugin.relations.answers import StateTarget
-from platform_plugin.relations.follow.ranges import range_input
+from platform_plugin.relations.follow.shared_rows import SharedRows
 from platform_plugin.relations.lookups import table_input
 from platform_plugin.relations.views.follow.compaction import accept_compactions, compact_locally, compaction_parts, is_for_tasks
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.stores import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import pyarrow as pa
 
-    from platform_plugin.engine.engine import Bid, Engine, TaskResult
+    from platform_plugin.engine.choose import EstimatedChoice, RunEngines
+    from platform_plugin.engine.engine import TaskResult
     from platform_plugin.engine.executors import ExecutorEngine
+    from platform_plugin.engine.figures import EngineRun
+    from platform_plugin.engine.rates import RunSize
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
-    from platform_plugin.relations.follow.shared_rows import SharedRows
     from platform_plugin.relations.views.follow.pending import PendingView
     from platform_plugin.state.rewriting import Rewrite
 
@@ -44,17 +50,17 @@ _QUERIES: Cache[tuple[Any, ...], tuple[Aggregate, ...]] = Cache("stream parts of
 
 
 class TakenRanges(NamedTuple):
-    """The files that ranges add to states and those that merges wrote, and the merges that are left to Spark SQL."""
+    """The files that ranges add to states and those that merges wrote, the merges that are left to Spark SQL, and what engines did."""
 
     written: Written
     left: list[Rewrite]
+    runs: list[EngineRun]
 
 
 class ViewBids(NamedTuple):
-    """What an engine bids for views over one range, by their names, and the relations that their tasks read."""
+    """The engine that is chosen for views over one range, with its bids by their names, and the relations that their tasks read."""
 
-    engine: Engine
-    bids: dict[str, Bid]
+    choice: EstimatedChoice
     inputs: dict[str, TaskInput]
 
 
@@ -65,10 +71,14 @@ class RangePlan(NamedTuple):
     bids: list[ViewBids]
     left: list[tuple[PendingView, Refusal]]
 
-    def accept(self, own: ViewBids, results: Sequence[TaskResult | Refusal]) -> Written:
+    def names(self, own: ViewBids) -> list[str]:
+        """The views that an engine is chosen for, and those that share what these store."""
+        return names_of([self.views[name] for name in own.choice.bids])
+
+    def accept(self, own: ViewBids, results: Iterable[TaskResult | Refusal]) -> Written:
         """The files of an engine's results by their targets; what it refuses now is left to Spark SQL."""
         written: Written = []
-        for (name, bid), result in zip(own.bids.items(), results, strict=True):
+        for (name, bid), result in zip(own.choice.bids.items(), results, strict=True):
             if isinstance(result, Refusal):
                 self.left.append((self.views[name], result))
                 continue
@@ -78,7 +88,7 @@ class RangePlan(NamedTuple):
 
 
 def plan_range(
-    work: Workspace, snapshot: Snapshot, rows: SharedRows, views: Sequence[PendingView], engines: Sequence[Engine], *, stream: str
+    work: Workspace, snapshot: Snapshot, rows: SharedRows, views: Sequence[PendingView], engines: RunEngines, *, stream: str
 ) -> RangePlan:
     """The engines for views that consume a range, for as many views at once as one engine computes."""
     relations = _RangeTasks(work, snapshot, rows, stream, views)
@@ -89,11 +99,11 @@ def plan_range(
             plan.left.append((view, _DEFERRED))
         else:
             task, inputs = relations.task_of(view)
-            tasks[view.name] = OfferedTask(task, inputs)
-    choice = choose_engines(tasks, engines)
+            tasks[view.name] = OfferedTask(task, inputs, engines.offer(view.record.options.get(ENGINE)))
+    choice = choose_engines(tasks)
     plan.left.extend((plan.views[name], refusal) for name, refusal in choice.refused.items())
-    for engine, bids in choice.engines:
-        plan.bids.append(ViewBids(engine, bids, relations.inputs_of([plan.views[name] for name in bids])))
+    for chosen in choice.choices:
+        plan.bids.append(ViewBids(chosen, relations.inputs_of([plan.views[name] for name in chosen.bids])))
     return plan
 
 
@@ -101,42 +111,78 @@ def run_plans(work: Workspace, plans: Sequence[RangePlan], executors: ExecutorEn
     """Compute all ranges, and merge what is due of the states: in this process one by one, on executors as one job."""
     written: Written = []
     left: list[Rewrite] = []
+    runs: list[EngineRun] = []
     try:
         sent: list[tuple[RangePlan, ViewBids]] = []
         for plan in plans:
             for own in plan.bids:
-                if own.engine is executors:
+                if own.choice.engine is executors:
                     sent.append((plan, own))
                 else:
-                    written += plan.accept(own, own.engine.run(list(own.bids.values()), own.inputs))
+                    results, run = run_chosen(own.choice, own.inputs, work.distances, relations=plan.names(own))
+                    runs.append(run)
+                    written += plan.accept(own, results.values())
         rewrites, made = compact_locally(work, due)
         written += made
         large = [rewrite for rewrite in rewrites if not is_for_tasks(work, rewrite)]
         rewrites = [rewrite for rewrite in rewrites if is_for_tasks(work, rewrite)]
         if sent or rewrites:
+            began = time.monotonic()
             done = executors.run_together(
-                [BidsOfInput(list(own.bids.values()), own.inputs) for _, own in sent], compaction_parts(work, rewrites)
+                [BidsOfInput(list(own.choice.bids.values()), own.inputs) for _, own in sent], compaction_parts(work, rewrites)
             )
-            for (plan, own), results in zip(sent, done.results, strict=True):
-                written += plan.accept(own, results)
+            for (plan, own), of_range in zip(sent, done.results, strict=True):
+                written += plan.accept(own, of_range)
             left, made = accept_compactions(rewrites, done.others)
             written += made
+            if sent:
+                names = list(dict.fromkeys(name for plan, own in sent for name in plan.names(own)))
+                choices = [(own.choice, own.inputs) for _, own in sent]
+                seconds = time.monotonic() - began
+                runs.append(
+                    measure_job(choices, executors.jobs[-1], work.distances, relations=names, seconds=seconds, is_alone=not rewrites)
+                )
     except BaseException:
         work.lake.discard(file for _, files in written for file in files)
         raise
-    return TakenRanges(written, [*large, *left])
+    return TakenRanges(written, [*large, *left], runs)
 
 
-def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView) -> str:
-    """The engine that would group what waits for a view, and why it would be Spark, as far as that is known before rows are read."""
+class ForeseenEngine(NamedTuple):
+    """The engine that would group what waits for a view, the reason, and the seconds that it would take."""
+
+    engine: str
+    why: str
+    seconds: float | None = None
+
+
+def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView, engines: RunEngines) -> ForeseenEngine:
+    """The engine that would group what waits for a view alone, as far as that is known before rows are read."""
     if strategy_of(view.record) == DEFERRED:
-        return f"spark: {_DEFERRED.why}"
-    for stream, tail in view.ranges.items():
-        inputs = {stream: range_input(work.lake, tail, "range")}
-        choice = choose_engine(Task(plans=(), key=_task_key(work, snapshot, stream, view)), inputs, work.run_engines().engines)
-        if isinstance(choice, Refusal):
-            return f"spark: {choice.why}"
-    return "arrow"
+        return ForeseenEngine("spark_sql", _DEFERRED.why)
+    found: list[ForeseenEngine] = []
+    for stream in view.ranges:
+        task, inputs = _RangeTasks(work, snapshot, SharedRows(work.lake), stream, [view]).task_of(view)
+        choice = choose_engines({view.name: OfferedTask(task, inputs, engines.offer(view.record.options.get(ENGINE)))})
+        found += [ForeseenEngine(each.engine.name, each.why, each.seconds[each.engine.name]) for each in choice.choices]
+        for refusal in choice.refused.values():
+            size = measure_size([Bid(engine="spark_sql", task=task, why="")], inputs)
+            return ForeseenEngine("spark_sql", refusal.why, estimate_on_spark(work, size))
+    slowest = max(found, key=lambda each: each.seconds or 0.0)
+    return slowest._replace(seconds=sum(each.seconds or 0.0 for each in found))
+
+
+def estimate_on_spark(work: Workspace, size: RunSize) -> float:
+    """The seconds that Spark's own operators take."""
+    slots, busy, start = work.find_task_slots()
+    distance = work.distances.executors
+    cores = count_cores(slots, busy, size, least_rows=work.limits.task_least_rows)
+    return estimate_sql(size, MEASURED.of("spark_sql", distance), distance, cores=cores, start=start)
+
+
+def names_of(views: Sequence[PendingView]) -> list[str]:
+    """Views, and those that share what they store."""
+    return list(dict.fromkeys(name for view in views for name in (view.name, *view.twins)))
 
 
 def _task_key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingView) -> tuple[Any, ...]:
