@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from platform_plugin.engine.figures import rough_time
 from platform_plugin.engine.option import EngineOption, narrow_engine
 from platform_plugin.engine.refusal import Refusal
 
@@ -158,7 +159,6 @@ def _explain(
     )
     if asked and len(estimates) == 1:
         return f"engine = '{engine.name}', {' and '.join(asked)}"
-    others = [f"{name} about {seconds:.2g} s" for name, seconds in estimates.items() if name != engine.name]
+    others = [f"{name} would take {rough_time(seconds)}" for name, seconds in estimates.items() if name != engine.name]
     refused = dict.fromkeys(f"not {name}: {refusal.why}" for task in bids for name, refusal in refusals[task].items())
-    about = f"about {estimates[engine.name]:.2g} s" if engine.name in estimates else next(iter(bids.values())).why
-    return "; ".join([about, *others, *refused])
+    return "; ".join([*others, *refused]) or next(iter(bids.values())).why

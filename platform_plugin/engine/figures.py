@@ -81,6 +81,17 @@ def note_runs(runs: Iterable[EngineRun]) -> dict[str, Any]:
     return {NOTED: noted} if noted else {}
 
 
+def rough_time(seconds: float) -> str:
+    """An estimated time, with no more digits than it deserves.
+
+    >>> [rough_time(seconds) for seconds in (2e-7, 0.0456, 6.23, 6230.0)]
+    ['1 ms', '46 ms', '6.2 s', '6,230 s']
+    """
+    if seconds < 1:
+        return f"{max(1, round(seconds * 1000))} ms"
+    return f"{seconds:.1f} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
 def measure_skew(seconds: Sequence[float]) -> float | None:
     """The longest of some tasks over the median one; None of no task.
 

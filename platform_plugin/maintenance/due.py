@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.figures import rough_time
 from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def describe_due(due: Iterable[DueRelation], failed: Mapping[str, PlatformError]
         lines += [f"  from {waiting.relation}: {_range(waiting)}" for waiting in each.inputs if waiting.row_count]
         lines.append(f"  into {', '.join(each.writes)}")
         lines += [f"  with {', '.join(each.beside)}, which share it"] if each.beside else []
-        seconds = "" if each.estimated_seconds is None else f", about {each.estimated_seconds:.2g} s"
+        seconds = "" if each.estimated_seconds is None else f", about {rough_time(each.estimated_seconds)}"
         lines.append(f"  engine {each.engine}{seconds}{'' if each.why is None else f': {each.why}'}")
     return lines + [f"{name} can't be maintained: {error.message}" for name, error in sorted(failed.items())]
 

@@ -41,7 +41,7 @@ def test_a_dry_run_says_what_would_be_done(platform):
     lines = platform("maintain", "--dry-run", check=0).stdout.splitlines()
     assert lines[:2] == ["view main.clicked consumes 2 rows", "  from main.clicks: rows 0 to 1"]
     (due,) = json.loads(platform("maintain", "--dry-run", "--json", "clicked", check=0).stdout)["due"]
-    assert (due["name"], due["rows"], due["engine"]) == ("main.clicked", 2, "arrow")
+    assert (due["name"], due["rows"], due["engine"]) == ("main.clicked", 2, "local")
     assert "does not exist" in platform("maintain", "--dry-run", "nowhere", check=1).stderr
 
 

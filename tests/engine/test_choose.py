@@ -83,9 +83,9 @@ def test_what_an_asked_for_engine_refuses_is_spark_sqls_for_its_reason():
 def test_the_reason_is_what_others_would_take_or_refuse_or_who_asked():
     local, job = Fixed("local", plan=3.0), Fixed("executors", job=0.5, plan=0.5)
     (chosen,) = choose_engines({"a": offered("auto", local, job, set_by="default")}).choices
-    assert (chosen.engine.name, chosen.why) == ("executors", "about 1 s; local about 3 s")
+    assert (chosen.engine.name, chosen.why) == ("executors", "local would take 3.0 s")
     assert chosen.seconds == {"local": 3.0, "executors": 1.0}
     (chosen,) = choose_engines({"a": offered("auto", Fixed("local", "many rows"), job)}).choices
-    assert chosen.why == "about 1 s; not local: many rows"
+    assert chosen.why == "not local: many rows"
     (chosen,) = choose_engines({"a": offered("local", local)}).choices
     assert chosen.why == "engine = 'local', option of the relation"

@@ -5,7 +5,7 @@ from platform_plugin.engine.figures import NOTED, EngineRun, note_runs, total_fi
 JOB = EngineRun(
     engine="executors",
     relations=("main.a", "main.b"),
-    why="about 1 s; local about 3 s",
+    why="local would take 3.0 s",
     rows=600,
     seconds=2.0,
     estimates={"executors": 1.0, "local": 3.0},
@@ -16,7 +16,7 @@ JOB = EngineRun(
     skew=1.5,
     client_bytes=1000,
 )
-LOCAL = EngineRun(engine="local", relations=("main.c",), why="about 0.1 s", rows=100, seconds=0.5, estimates={"local": 0.1})
+LOCAL = EngineRun(engine="local", relations=("main.c",), why="executors would take 6.1 s", rows=100, seconds=0.5, estimates={"local": 0.1})
 
 
 def test_totals_are_numbers():

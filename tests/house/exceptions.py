@@ -50,7 +50,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dialect/types": ("dialect/test_reflection",),
     "engine/file_parts": ("engine/test_executors",),
     "engine/kernel_run": ("engine/test_local",),
-    "engine/rates": ("engine/test_choose",),
     "engine/spark/tasks/job": ("engine/test_executors",),
     "engine/spark/tasks/running": ("engine/test_executors",),
     "engine/spark/tasks/sending": ("engine/test_executors",),
