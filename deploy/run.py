@@ -193,6 +193,23 @@ def prepare(root: Path) -> java.Java:
     return runtime
 
 
+def plan_variables(environment: Mapping[str, str], venv: Path, java_home: Path) -> dict[str, str]:
+    """The variables of the command: those of this process, and what makes the environment active.
+
+    Where Python shall write no bytecode beside its sources, it keeps it in the environment. Else each of hundreds of processes of a test
+    run compiles all that it imports.
+    """
+    planned = {
+        **environment,
+        "JAVA_HOME": str(java_home),
+        "VIRTUAL_ENV": str(venv),
+        "PATH": f"{venv / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}",
+    }
+    if planned.pop("PYTHONDONTWRITEBYTECODE", ""):
+        planned.setdefault("PYTHONPYCACHEPREFIX", str(venv / "bytecode"))
+    return planned
+
+
 def main(command: list[str]) -> int:
     """Becomes the command, or says in a few lines why it can't."""
     open_standard_files()
@@ -209,12 +226,9 @@ def main(command: list[str]) -> int:
     say(f"using {runtime}")
     if not command:
         return 0
-    programs = ROOT / ".venv" / "bin"
-    os.environ.update(
-        JAVA_HOME=str(runtime.home),
-        VIRTUAL_ENV=str(ROOT / ".venv"),
-        PATH=f"{programs}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-    )
+    planned = plan_variables(os.environ, ROOT / ".venv", runtime.home)
+    os.environ.clear()
+    os.environ.update(planned)
     os.chdir(ROOT)
     return become(command)
 

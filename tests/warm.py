@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[1]
-LEFT_COLD = ("platform_plugin.orchestration", "platform_plugin.dialect", "platform_plugin.templates", "platform_plugin.cli.__main__")
-"""What no command imports."""
+NOT_OF_COMMANDS = ("platform_plugin.orchestration", "platform_plugin.dialect", "platform_plugin.templates", "platform_plugin.cli.__main__")
+"""The modules that no command imports."""
 
 
 class WarmProcess:
@@ -134,12 +134,15 @@ def be_command(request: dict[str, Any], files: list[int]) -> NoReturn:
     os._exit(code)
 
 
-if __name__ == "__main__":
-    import platform_plugin
-
-    for module in walk_packages(platform_plugin.__path__, "platform_plugin."):
-        if not module.name.startswith(LEFT_COLD):
+def import_all(package: str, *, but: tuple[str, ...] = ()) -> None:
+    """Import a package with all that is in it, except what begins with these names."""
+    for module in walk_packages(import_module(package).__path__, f"{package}."):
+        if not module.name.startswith(but):
             import_module(module.name)
+
+
+if __name__ == "__main__":
+    import_all("platform_plugin", but=NOT_OF_COMMANDS)
     for name in ("pyspark.sql.connect.session", "grpc", "pandas", "sqlalchemy.dialects.sqlite", "sqlalchemy.dialects.postgresql"):
         import_module(name)
     gc.freeze()

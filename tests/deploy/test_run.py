@@ -114,3 +114,19 @@ def test_a_command_has_standard_files_even_where_its_starter_closed_them():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "deploy")}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "['/dev/null', '/dev/null']\n")
+
+
+def test_bytecode_that_may_not_lie_beside_sources_is_kept_in_the_environment(tmp_path):
+    venv, home = tmp_path / ".venv", tmp_path / "java"
+    active = {"PATH": f"{venv / 'bin'}{os.pathsep}/bin", "VIRTUAL_ENV": str(venv), "JAVA_HOME": str(home), "HOME": "/"}
+    asked = {"PATH": "/bin", "HOME": "/", "VIRTUAL_ENV": "/other"}
+    assert run.plan_variables(asked, venv, home) == active
+    kept = {**active, "PYTHONPYCACHEPREFIX": str(venv / "bytecode")}
+    assert run.plan_variables({**asked, "PYTHONDONTWRITEBYTECODE": "1"}, venv, home) == kept
+    elsewhere = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": "/cache"}
+    assert run.plan_variables({**asked, **elsewhere}, venv, home) == {**active, "PYTHONPYCACHEPREFIX": "/cache"}
+    # As Python itself understands an empty one.
+    assert run.plan_variables({**asked, "PYTHONDONTWRITEBYTECODE": ""}, venv, home) == active
+    probe = [sys.executable, "-c", "import json.tool, sys; print(sys.modules['json.tool'].__cached__)"]
+    done = subprocess.run(probe, env={**os.environ, **kept}, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.startswith(str(venv / "bytecode"))

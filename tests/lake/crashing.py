@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
+from tests.warm import import_all
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -227,7 +229,8 @@ def run(request: dict[str, Any], answer: int) -> None:
 
 
 def serve() -> None:
-    import platform_plugin.lake.lake  # noqa: F401  paid once
+    import_all("platform_plugin.lake")
+    import_all("platform_plugin.state")
 
     for line in sys.stdin:
         receive, send = os.pipe()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tests.lake.crashing import COUNTER
+from tests.warm import import_all
 
 if TYPE_CHECKING:
     from platform_plugin.lake.lake import Lake
@@ -160,10 +161,7 @@ def member(url: str, work: tuple[str, int, float], gate: tuple[int, int], answer
 
 def serve(url: str, members: list[tuple[str, int, float]], folder: Path) -> int:
     """Fork the members from one process that has imported everything, start them at once, and wait for all."""
-    import pyarrow.parquet  # noqa: F401
-
-    import platform_plugin.lake.lake  # noqa: F401
-
+    import_all("platform_plugin.lake")
     ready_out, ready_in = os.pipe()
     go_out, go_in = os.pipe()
     children = []
