@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from platform_plugin.cache import Cache
 from platform_plugin.engine.distance import find_distances
 from platform_plugin.engine.engine import Bid, TaskInput, TaskResult
 from platform_plugin.engine.file_parts import FilePart, divide_files, is_read_by_tasks
-from platform_plugin.engine.kernel_run import find_refusal, remember
+from platform_plugin.engine.kernel_run import KernelRelations, KernelRun, find_needs, find_refusal, remember
 from platform_plugin.engine.rates import MEASURED, count_cores, estimate_job, measure_size
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.engine.spark.tasks.share import TaskProgram
+from platform_plugin.errors import ServerLost
 from platform_plugin.lake.files.data_folder import DataFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Hashable, Iterable, Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.engine import Inputs, Task, Values
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
-    from platform_plugin.engine.spark.tasks.job import JobPart
+    from platform_plugin.engine.spark.tasks.job import JobPart, RowsPart
     from platform_plugin.engine.spark.tasks.share import ShareFigures, ShareResult
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.files.files import DataFile
+
+
+_TRIED: Cache[Hashable, bool] = Cache("tasks that the kernel takes")
 
 
 class TaskJob(NamedTuple):
@@ -46,10 +52,11 @@ class BidsOfInput(NamedTuple):
 
 
 class TogetherResult(NamedTuple):
-    """The results of the tasks over each input, and those of other programs for their shares."""
+    """The results of the tasks over each input, those of other programs for their shares, and those for rows, by task."""
 
     results: list[list[TaskResult | Refusal]]
     others: list[list[Any]]
+    rows: list[list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class ExecutorEngine:
 
     def bid(self, task: Task, inputs: Inputs) -> Bid | Refusal:
         """The offer for a task; none for one that was refused for good before, or whose input only the client can read."""
-        refusal = find_refusal(task) or self._refuse(task, inputs)
+        refusal = find_refusal(task) or self._refuse(task, inputs) or self._try(task, inputs)
         return refusal or Bid(engine=self.name, task=task, why="its files are shared out among executors")
 
     def _refuse(self, task: Task, inputs: Inputs) -> Refusal | None:
@@ -84,6 +91,26 @@ class ExecutorEngine:
                 return Refusal(why="a large table that is looked up", for_good=False)
         return None
 
+    def _try(self, task: Task, inputs: Inputs) -> Refusal | None:
+        """What the kernel says of the task over no rows, once for each key: most of what it refuses it refuses whatever the rows are."""
+        if task.key is not None and _TRIED.get(task.key):
+            return None
+        columns = frozenset[str]().union(*(needs.columns for needs in find_needs(task)))
+        folder = DataFolder(self.work.lake.storage.root)
+        tables: dict[str, pa.Table] = {}
+        for name, found in inputs.items():
+            if isinstance(found, pa.Table):
+                tables[name] = found.slice(0, 0)
+            elif found.reader is not None:
+                tables[name] = found.reader().read(folder, (), columns)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            made = KernelRun([task], KernelRelations(tables, {}), (), pool).compute(task)
+        if isinstance(made, Refusal):
+            return made
+        if task.key is not None:
+            _TRIED.put(task.key, value=True)
+        return None
+
     def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
         """The seconds that a job takes on the cores that are free, and those of a start where no Spark session is open."""
         size, location = measure_size(bids, inputs), self.work.lake.location
@@ -97,12 +124,16 @@ class ExecutorEngine:
         del values  # of queries, whose rows the client wants
         return self.run_together([BidsOfInput(bids, inputs)]).results[0]
 
-    def run_together(self, batches: Sequence[BidsOfInput], others: Sequence[JobPart] = ()) -> TogetherResult:
-        """The same for several inputs as one job, and what other programs gave for their shares in it."""
+    def run_together(self, batches: Sequence[BidsOfInput], others: Sequence[JobPart] = (), rows: Sequence[RowsPart] = ()) -> TogetherResult:
+        """The same for several inputs as one job, with what other programs gave for their shares, and for rows that Spark computes."""
         from platform_plugin.engine.spark.tasks.job import run_job
 
         parts = [self._plan(batch) for batch in batches]
-        job = run_job(self.work.session, [*parts, *others], timeout=self.timeout, progress=self.progress)
+        try:
+            job = run_job(self.work.session, [*parts, *others], rows, timeout=self.timeout, progress=self.progress)
+        except ServerLost:
+            self.work.forget_session()
+            raise
         own: list[list[ShareResult]] = job.answers[: len(batches)]
         shares = tuple(result.figures for results in own for result in results)
         self.jobs.append(TaskJob(job.metrics, shares, job.client_bytes))
@@ -110,7 +141,7 @@ class ExecutorEngine:
             [self._join(bid.task, [result.results[place] for result in found]) for place, bid in enumerate(batch.bids)]
             for batch, found in zip(batches, own, strict=True)
         ]
-        return TogetherResult(results, job.answers[len(batches) :])
+        return TogetherResult(results, job.answers[len(batches) : len(batches) + len(others)], job.answers[len(batches) + len(others) :])
 
     def _plan(self, batch: BidsOfInput) -> JobPart:
         from platform_plugin.engine.spark.tasks.job import JobPart

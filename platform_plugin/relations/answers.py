@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,23 +12,25 @@ import pyarrow.compute as pc
 from platform_plugin.algebra.types.data_types import can_widen
 from platform_plugin.cache import Cache
 from platform_plugin.engine.refusal import RefusedByEngine
+from platform_plugin.engine.spark.tasks.job import RowsPart
+from platform_plugin.lake.files.data_folder import DataFolder
+from platform_plugin.lake.files.files import DataFile, discard
 from platform_plugin.operators.group.packing import pack
 from platform_plugin.operators.group.sharing import SET
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.commit import Commit
-    from platform_plugin.lake.files.data_folder import DataFolder
-    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.operators.group.packing import PackedColumns
     from platform_plugin.operators.group.sharing import SharedPart
     from platform_plugin.state.compaction import Compaction
     from platform_plugin.state.store import Store
@@ -81,7 +83,10 @@ class StateTarget:
         if self.store is None:
             return [lake.write(self.table, rows)]
         store = replace(self.store, table=self.table)
-        return [store.add(lake, rows)] if self.compaction is None else store.write_compacted(lake, rows, self.compaction)
+        if self.compaction is None:
+            return [store.add(lake, rows)]
+        # They may be a part of the merged rows, which are at most as many as there were.
+        return store.write_compacted(lake, rows, self.compaction, most_rows=sum(file.rows for file in self.compaction.files))
 
     def rows_of(self, answer: pa.Table) -> pa.Table:
         """The answer's rows for this table, with its columns."""
@@ -95,44 +100,120 @@ class StateTarget:
         return pa.table([answer.column(column) for _, column in part.columns], names=[name for name, _ in part.columns])
 
 
-def run_answers(
-    work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> tuple[list[tuple[StateTarget, list[DataFile]]], JobMetrics]:
-    """Run all queries as one and write each target's rows as files of its table; on an error all files are removed."""
-    lake = work.lake
+Written = list[tuple[StateTarget, list[DataFile]]]
+
+
+class AnswerRun(NamedTuple):
+    """The queries of a run as parts of a job: their rows, their targets, and the settings under which Spark computes them."""
+
+    rows: RowsPart
+    targets: list[StateTarget]
+    settings: dict[str, str]
+
+    def accept(self, results: Sequence[Sequence[Sequence[DataFile]]]) -> Written:
+        """The files of each target, from what the tasks wrote."""
+        return [(target, [file for made in results for file in made[place]]) for place, target in enumerate(self.targets)]
+
+
+def plan_answers(work: Workspace, answers: Sequence[Answer]) -> AnswerRun | None:
+    """The queries as a part of a job whose tasks write the files; None where their rows are few, or wanted by the client.
+
+    A task of few rows would write as many files as there are tasks, and types that Spark does not pass on to Python stay with the client.
+    """
+    if all(answer.is_small for answer in answers) or any(target.keeps is not None for answer in answers for target in answer.targets):
+        return None
     schemas = _find_schemas(work, answers)
-    settings = _SINGLE_JOB | (_FEW_ROWS if all(answer.is_small for answer in answers) else {})
-    names = [schema.names for schema in schemas]
+    if not all(_is_passed_on(field.dataType) for schema in schemas for field in schema.fields):
+        return None
     packed = pack([answer.frame for answer in answers], schemas)
-    targets = [_widened(target, schema) for answer, schema in zip(answers, schemas, strict=True) for target in answer.targets]
-    waiting: dict[int, list[pa.Table]] = {number: [] for number in range(len(targets))}
-    files: list[list[DataFile]] = [[] for _ in targets]
-    starts = [sum(len(answer.targets) for answer in answers[:place]) for place in range(len(answers))]
+    targets = tuple(tuple(_widened(target, schema) for target in answer.targets) for answer, schema in zip(answers, schemas, strict=True))
+    program = AnswerProgram(
+        folder=DataFolder(work.lake.storage.root, outside=work.lake.location.outside),
+        columns=packed.columns,
+        targets=targets,
+        memory_bytes=work.limits.state_memory_bytes,
+    )
+    return AnswerRun(RowsPart(packed.frame, program), [target for each in targets for target in each], _SINGLE_JOB)
 
-    def write(number: int) -> None:
-        rows = [part for part in waiting[number] if part.num_rows]
-        waiting[number] = []
-        keeps = targets[number].keeps
-        if keeps is not None:
-            keeps += rows
-        elif rows:
-            files[number] += targets[number].write(lake, pa.concat_tables(rows))
 
-    try:
-        with work.session.use_settings(settings), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
-            for batch in stream:
-                for place, rows in packed.unpack(batch, names):
-                    for number, target in enumerate(answers[place].targets, start=starts[place]):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerProgram:
+    """Writes the rows of packed answers as files of their targets, in this process or in the tasks that compute them."""
+
+    folder: DataFolder
+    columns: PackedColumns
+    targets: tuple[tuple[StateTarget, ...], ...]
+    memory_bytes: int
+
+    def run_rows(self, batches: Iterable[pa.RecordBatch]) -> list[list[DataFile]]:
+        """The files of each target, in the order of answers and their targets."""
+        targets = [target for each in self.targets for target in each]
+        starts = [sum(map(len, self.targets[:place])) for place in range(len(self.targets))]
+        waiting: list[list[pa.Table]] = [[] for _ in targets]
+        files: list[list[DataFile]] = [[] for _ in targets]
+
+        def write(number: int) -> None:
+            rows = [part for part in waiting[number] if part.num_rows]
+            waiting[number] = []
+            keeps = targets[number].keeps
+            if keeps is not None:
+                keeps += rows
+            elif rows:
+                files[number] += targets[number].write(self.folder, pa.concat_tables(rows))
+
+        try:
+            for batch in batches:
+                for place, rows in self.columns.unpack(batch):
+                    for number, target in enumerate(self.targets[place], start=starts[place]):
                         waiting[number].append(target.rows_of(rows))
-                        if sum(part.nbytes for part in waiting[number]) >= work.limits.state_memory_bytes:
+                        if sum(part.nbytes for part in waiting[number]) >= self.memory_bytes:
                             write(number)
             for number in range(len(targets)):
                 write(number)
+        except BaseException:
+            discard(self.folder.storage, [file for made in files for file in made])
+            raise
+        return files
+
+
+def run_answers(
+    work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
+) -> tuple[Written, JobMetrics]:
+    """Run all queries as one and write each target's rows as files of its table; on an error all files are removed."""
+    planned = plan_answers(work, answers)
+    if planned is not None:
+        engine = work.run_engines(timeout=timeout, progress=progress).executors
+        with work.session.use_settings(planned.settings):
+            results = engine.run_together([], rows=[planned.rows]).rows[0]
+        return planned.accept(results), engine.jobs[0].metrics
+    schemas = _find_schemas(work, answers)
+    settings = _SINGLE_JOB | (_FEW_ROWS if all(answer.is_small for answer in answers) else {})
+    packed = pack([answer.frame for answer in answers], schemas)
+    targets = tuple(tuple(_widened(target, schema) for target in answer.targets) for answer, schema in zip(answers, schemas, strict=True))
+    program = AnswerProgram(folder=work.lake, columns=packed.columns, targets=targets, memory_bytes=work.limits.state_memory_bytes)
+    with work.session.use_settings(settings), work.session.arrow(packed.frame, timeout=timeout, progress=progress) as stream:
+        files = program.run_rows(stream)
+        try:
             metrics = stream.metrics()
-    except BaseException:
-        lake.discard(file for found in files for file in found)
-        raise
-    return list(zip(targets, files, strict=True)), metrics
+        except BaseException:
+            work.lake.discard(file for made in files for file in made)
+            raise
+    return list(zip((target for each in targets for target in each), files, strict=True)), metrics
+
+
+def _is_passed_on(kind: DataType) -> bool:
+    """Whether Spark passes a type on to Python as it sends it to clients."""
+    from pyspark.sql import types as t
+
+    match kind:
+        case t.StructType():
+            return all(_is_passed_on(field.dataType) for field in kind.fields)
+        case t.ArrayType():
+            return _is_passed_on(kind.elementType)
+        case t.MapType():
+            return _is_passed_on(kind.keyType) and _is_passed_on(kind.valueType)
+    plain = (t.NumericType, t.StringType, t.BinaryType, t.BooleanType, t.DateType, t.TimestampType, t.TimestampNTZType)
+    return isinstance(kind, plain)
 
 
 def put_answers(commit: Commit, written: Sequence[tuple[StateTarget, Sequence[DataFile]]]) -> None:

@@ -74,12 +74,12 @@ class Store:
         """Write new rows as a file; a commit that appends it to the table adds them to the store."""
         return self._write(lake, self.arrange(rows) if self.is_addressed else rows, DELTA)
 
-    def write_compacted(self, lake: DataFolder, rows: pa.Table, compaction: Compaction) -> list[DataFile]:
-        """Write merged rows as the files that a compaction makes of others."""
+    def write_compacted(self, lake: DataFolder, rows: pa.Table, compaction: Compaction, *, most_rows: int | None = None) -> list[DataFile]:
+        """Write merged rows, or with `most_rows` a part of so many at most, as the files that a compaction makes of others."""
         if self.is_addressed:
             rows = self.arrange(rows)
         parts = self._divide(rows, compaction.place.prefix, compaction.depth) if rows.num_rows else []
-        return [self._write(lake, part, compaction.place_of(prefix, part.num_rows, rows.num_rows)) for prefix, part in parts]
+        return [self._write(lake, part, compaction.place_of(prefix, part.num_rows, most_rows or rows.num_rows)) for prefix, part in parts]
 
     def _write(self, lake: DataFolder, rows: pa.Table, place: FilePlace) -> DataFile:
         return lake.write(self.table, rows, suffix=place.suffix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import timedelta
 
 import pyarrow as pa
@@ -151,6 +152,10 @@ def test_a_server_that_is_killed_in_the_middle_is_started_again(tmp_path, monkey
         except PlatformError:
             failed = {"lost": True}
         assert failed
+        deadline = time.monotonic() + 60
+        while status().running:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
         assert not run_maintenance(platform.work, again=True).failed
         check(platform, 1)
 

@@ -193,3 +193,16 @@ def test_views_at_different_positions_and_the_merges_of_states_are_one_job(platf
     for k, _ in rows:
         counts[k] += 1
     assert {row[0]: row[1] for row in read(platform, "sums")} == counts
+
+
+def test_what_spark_sql_computes_is_written_by_its_tasks_in_the_same_job(platform):
+    create(platform, ["sums"])
+    # The kernel has no such function.
+    platform.execute("CREATE VIEW soundly WITH (start = 'earliest') AS SELECT soundex(string(v)) AS s, count(*) AS n FROM calls GROUP BY 1")
+    platform.work.limits = Limits(task_least_rows=1, sent_range_rows=0)
+    rows = arrive(platform, 60)
+    done = run_maintenance(platform.work)
+    assert list(done.on_spark) == ["main.soundly"]
+    assert done.jobs == 1
+    assert sum(row[1] for row in read(platform, "soundly")) == len(rows)
+    assert sum(row[1] for row in read(platform, "sums")) == len(rows)

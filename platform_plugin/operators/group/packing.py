@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,18 +24,25 @@ _BRANCH = "branch"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedColumns:
-    """A DataFrame of many results, and the places of each result's columns in it."""
+    """The places of each result's columns in rows of many results, and their names."""
 
-    frame: DataFrame
     places: tuple[tuple[int, ...], ...]
+    names: tuple[tuple[str, ...], ...]
 
-    def unpack(self, batch: pa.RecordBatch, names: Sequence[Sequence[str]]) -> Iterator[tuple[int, pa.Table]]:
+    def unpack(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each result in a batch, with the result's own column names."""
         numbers = batch.column(0)
         for number in pc.unique(numbers).to_pylist():
             rows = batch.filter(pc.equal(numbers, number))
             columns = [rows.column(1 + place) for place in self.places[number]]
-            yield number, pa.table(columns, names=list(names[number]))
+            yield number, pa.table(columns, names=list(self.names[number]))
+
+
+class PackedRows(NamedTuple):
+    """A DataFrame of many results, and where each result's columns are in it."""
+
+    frame: DataFrame
+    columns: PackedColumns
 
 
 def plan_places(types: Sequence[Sequence[str]]) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
@@ -60,7 +67,7 @@ def plan_places(types: Sequence[Sequence[str]]) -> tuple[tuple[tuple[int, ...], 
     return tuple(answers), tuple(all_types)
 
 
-def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> PackedColumns:
+def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> PackedRows:
     """One frame with the rows of all frames; `schemas` are given, since only the server could tell them otherwise."""
     from pyspark.sql.connect import functions as f
 
@@ -78,4 +85,4 @@ def pack(frames: Sequence[DataFrame], schemas: Sequence[StructType]) -> PackedCo
     whole = branches[0]
     for branch in branches[1:]:
         whole = whole.unionAll(branch)
-    return PackedColumns(frame=whole, places=places)
+    return PackedRows(whole, PackedColumns(places=places, names=tuple(tuple(schema.names) for schema in schemas)))

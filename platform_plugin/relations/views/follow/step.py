@@ -12,11 +12,11 @@ from platform_plugin.engine.rates import MEASURED, RunSize
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.cursors.move import EndCursors, MoveCursors
-from platform_plugin.relations.answers import Answer, StateTarget, put_answers, run_answers
+from platform_plugin.relations.answers import Answer, StateTarget, plan_answers, put_answers, run_answers
 from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, RangeKey, StepFigures
 from platform_plugin.relations.follow.shared_rows import SharedFrame, SharedRows
 from platform_plugin.relations.views.follow.advance import plan_moves
-from platform_plugin.relations.views.follow.compaction import compaction, find_additions
+from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions, is_for_tasks
 from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
@@ -109,7 +109,6 @@ class ViewMaintenance(Maintenance[PendingView]):
             for stream, tail in view.ranges.items():
                 by_range[stream, tail.first_row_id, tail.next_row_id].append(view)
         rows = {stream: SharedRows(work.lake) for stream, _, _ in by_range}
-        answers: list[Answer] = []
         cached: list[DataFrame] = []
         written: Written = []
         metrics: JobMetrics | None = None
@@ -126,19 +125,39 @@ class ViewMaintenance(Maintenance[PendingView]):
                     if looking[key]
                     else plan_range(work, snapshot, rows[key[0]], views, engines, stream=key[0])
                 )
-            taken = run_plans(work, list(plans.values()), engines.executors, find_additions(work, snapshot, pending))
+            merges, made = compact_locally(work, find_additions(work, snapshot, pending))
+            written += made
+            early = _left(plans, looking)
+            answers = _ask_spark(work, snapshot, early, cached)
+            answers += [compaction(work, rewrite) for rewrite in merges if not is_for_tasks(work, rewrite)]
+            answered = {key: len(plan.left) for key, plan in plans.items()}
+            foreseen, began = _measure_left(work, early, _reasons(plans)), time.monotonic()
+            # Where tasks write what Spark SQL computes, all of the run is one job.
+            shared = plan_answers(work, answers) if answers else None
+            taken = run_plans(
+                work,
+                list(plans.values()),
+                engines.executors,
+                rewrites=[rewrite for rewrite in merges if is_for_tasks(work, rewrite)],
+                answers=shared,
+            )
             written += taken.written
             runs += taken.runs
             rows.clear()  # before Spark takes its time
-            reasons = {view.name: refusal.why for plan in plans.values() for view, refusal in plan.left}
-            left_to_spark = {key: ([view for view, _ in plan.left], looking[key]) for key, plan in plans.items() if plan.left}
-            answers += _ask_spark(work, snapshot, left_to_spark, cached)
+            late = _left(plans, looking, answered)
+            if shared is not None:
+                runs += foreseen.finish(engines.executors.jobs[-1].metrics, time.monotonic() - began, is_alone=not taken.runs)
+                answers, foreseen = [], _measure_left(work, late, _reasons(plans))
+            elif late:
+                foreseen = _measure_left(work, _left(plans, looking), _reasons(plans))
+            answers += _ask_spark(work, snapshot, late, cached)
             answers += [compaction(work, rewrite) for rewrite in taken.left]
             if answers:
-                foreseen, began = _measure_left(work, left_to_spark, reasons), time.monotonic()
+                began = time.monotonic()
                 found, metrics = run_answers(work, answers, timeout=control.timeout, progress=control.progress)
                 written += found
                 runs += foreseen.finish(metrics, time.monotonic() - began)
+            reasons = _reasons(plans)
         except BaseException:
             work.lake.discard(file for _, files in written for file in files)
             raise
@@ -169,12 +188,13 @@ class _SparkWork(NamedTuple):
     size: RunSize
     seconds: float
 
-    def finish(self, metrics: JobMetrics, seconds: float) -> list[EngineRun]:
-        """Its figures; what was merged alone is no run of a range."""
+    def finish(self, metrics: JobMetrics, seconds: float, *, is_alone: bool = True) -> list[EngineRun]:
+        """Its figures; what was merged alone is no run of a range. A job in which there was something else tells nothing of rates."""
         if not self.names:
             return []
         distance = self.work.distances.executors
-        MEASURED.note("spark_sql", distance, self.size, ratio=seconds / max(self.seconds, 1e-9))
+        if is_alone:
+            MEASURED.note("spark_sql", distance, self.size, ratio=seconds / max(self.seconds, 1e-9))
         run = describe_sql(self.names, self.why, self.size, metrics, seconds=seconds, estimates={"spark_sql": self.seconds})
         return [run]
 
@@ -190,12 +210,25 @@ def _measure_left(
     return _SparkWork(work, names_of(every), why, size, estimate_on_spark(work, size))
 
 
+def _reasons(plans: Mapping[RangeKey, RangePlan]) -> dict[str, str]:
+    """Why views are left to Spark SQL."""
+    return {view.name: refusal.why for plan in plans.values() for view, refusal in plan.left}
+
+
 def _by_stream(by_range: Mapping[RangeKey, Sequence[PendingView]]) -> dict[str, list[Range]]:
     """The ranges that views consume of each stream."""
     found: dict[str, list[Range]] = {}
     for (stream, _, _), views in by_range.items():
         found.setdefault(stream, []).append(views[0].ranges[stream])
     return found
+
+
+def _left(
+    plans: Mapping[RangeKey, RangePlan], looking: Mapping[RangeKey, list[JointScan]], answered: Mapping[RangeKey, int] | None = None
+) -> dict[RangeKey, tuple[list[PendingView], list[JointScan]]]:
+    """The views that are left to Spark SQL, by range, with the relations that look at the same rows; the first may be answered."""
+    left = {key: [view for view, _ in plan.left[answered[key] if answered else 0 :]] for key, plan in plans.items()}
+    return {key: (views, [] if answered else looking[key]) for key, views in left.items() if views}
 
 
 def _ask_spark(

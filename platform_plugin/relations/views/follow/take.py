@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platform_plugin.algebra.plan.filters import add_filters
@@ -20,7 +21,7 @@ from platform_plugin.operators.group.sharing import ViewParts, prepare_part
 from platform_plugin.relations.answers import StateTarget
 from platform_plugin.relations.follow.shared_rows import SharedRows
 from platform_plugin.relations.lookups import table_input
-from platform_plugin.relations.views.follow.compaction import accept_compactions, compact_locally, compaction_parts, is_for_tasks
+from platform_plugin.relations.views.follow.compaction import accept_compactions, compaction_parts
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, strategy_of
 from platform_plugin.relations.views.stores import store_of
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
+    from platform_plugin.relations.answers import AnswerRun
     from platform_plugin.relations.views.follow.pending import PendingView
     from platform_plugin.state.rewriting import Rewrite
 
@@ -50,7 +52,7 @@ _QUERIES: Cache[tuple[Any, ...], tuple[Aggregate, ...]] = Cache("stream parts of
 
 
 class TakenRanges(NamedTuple):
-    """The files that ranges add to states and those that merges wrote, the merges that are left to Spark SQL, and what engines did."""
+    """The files that ranges add to states and those that merges wrote, the merges that the kernel refused, and what engines did."""
 
     written: Written
     left: list[Rewrite]
@@ -107,13 +109,20 @@ def plan_range(
     return plan
 
 
-def run_plans(work: Workspace, plans: Sequence[RangePlan], executors: ExecutorEngine, due: Sequence[Rewrite]) -> TakenRanges:
-    """Compute all ranges, and merge what is due of the states: in this process one by one, on executors as one job."""
+def run_plans(
+    work: Workspace,
+    plans: Sequence[RangePlan],
+    executors: ExecutorEngine,
+    *,
+    rewrites: Sequence[Rewrite] = (),
+    answers: AnswerRun | None = None,
+) -> TakenRanges:
+    """Compute all ranges: in this process one by one, on executors as one job, with merges of states and Spark SQL's part of the run."""
     written: Written = []
     left: list[Rewrite] = []
     runs: list[EngineRun] = []
+    sent: list[tuple[RangePlan, ViewBids]] = []
     try:
-        sent: list[tuple[RangePlan, ViewBids]] = []
         for plan in plans:
             for own in plan.bids:
                 if own.choice.engine is executors:
@@ -122,30 +131,27 @@ def run_plans(work: Workspace, plans: Sequence[RangePlan], executors: ExecutorEn
                     results, run = run_chosen(own.choice, own.inputs, work.distances, relations=plan.names(own))
                     runs.append(run)
                     written += plan.accept(own, results.values())
-        rewrites, made = compact_locally(work, due)
-        written += made
-        large = [rewrite for rewrite in rewrites if not is_for_tasks(work, rewrite)]
-        rewrites = [rewrite for rewrite in rewrites if is_for_tasks(work, rewrite)]
-        if sent or rewrites:
+        if sent or rewrites or answers is not None:
             began = time.monotonic()
-            done = executors.run_together(
-                [BidsOfInput(list(own.choice.bids.values()), own.inputs) for _, own in sent], compaction_parts(work, rewrites)
-            )
+            batches = [BidsOfInput(list(own.choice.bids.values()), own.inputs) for _, own in sent]
+            with nullcontext() if answers is None else work.session.use_settings(answers.settings):
+                done = executors.run_together(batches, compaction_parts(work, rewrites), () if answers is None else [answers.rows])
             for (plan, own), of_range in zip(sent, done.results, strict=True):
                 written += plan.accept(own, of_range)
             left, made = accept_compactions(rewrites, done.others)
             written += made
+            if answers is not None:
+                written += answers.accept(done.rows[0])
             if sent:
                 names = list(dict.fromkeys(name for plan, own in sent for name in plan.names(own)))
                 choices = [(own.choice, own.inputs) for _, own in sent]
                 seconds = time.monotonic() - began
-                runs.append(
-                    measure_job(choices, executors.jobs[-1], work.distances, relations=names, seconds=seconds, is_alone=not rewrites)
-                )
+                is_alone = not rewrites and answers is None
+                runs.append(measure_job(choices, executors.jobs[-1], work.distances, relations=names, seconds=seconds, is_alone=is_alone))
     except BaseException:
         work.lake.discard(file for _, files in written for file in files)
         raise
-    return TakenRanges(written, [*large, *left], runs)
+    return TakenRanges(written, left, runs)
 
 
 class ForeseenEngine(NamedTuple):
