@@ -72,7 +72,7 @@ class ExecutorEngine:
 
     def bid(self, task: Task, inputs: Inputs) -> Bid | Refusal:
         """The offer for a task; none for one that was refused for good before, or whose input only the client can read."""
-        refusal = find_refusal(task) or self._refuse(task, inputs) or self._try(task, inputs)
+        refusal = find_refusal(task) or self._refuse(task, inputs)
         return refusal or Bid(engine=self.name, task=task, why="its files are shared out among executors")
 
     def _refuse(self, task: Task, inputs: Inputs) -> Refusal | None:
@@ -91,8 +91,11 @@ class ExecutorEngine:
                 return Refusal(why="a large table that is looked up", for_good=False)
         return None
 
-    def _try(self, task: Task, inputs: Inputs) -> Refusal | None:
-        """What the kernel says of the task over no rows, once for each key: most of what it refuses it refuses whatever the rows are."""
+    def rehearse(self, task: Task, inputs: Inputs) -> Refusal | None:
+        """What the kernel refuses of a task over no rows, asked once for each key, so that Spark SQL has its part in the same job.
+
+        Most of what it refuses it refuses whatever the rows are.
+        """
         if task.key is not None and _TRIED.get(task.key):
             return None
         columns = frozenset[str]().union(*(needs.columns for needs in find_needs(task)))

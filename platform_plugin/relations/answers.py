@@ -115,7 +115,7 @@ class AnswerRun(NamedTuple):
         return [(target, [file for made in results for file in made[place]]) for place, target in enumerate(self.targets)]
 
 
-def plan_answers(work: Workspace, answers: Sequence[Answer]) -> AnswerRun | None:
+def prepare_answers(work: Workspace, answers: Sequence[Answer]) -> AnswerRun | None:
     """The queries as a part of a job whose tasks write the files; None where their rows are few, or wanted by the client.
 
     A task of few rows would write as many files as there are tasks, and types that Spark does not pass on to Python stay with the client.
@@ -180,7 +180,7 @@ def run_answers(
     work: Workspace, answers: Sequence[Answer], *, timeout: timedelta | None, progress: ProgressHandler | None
 ) -> tuple[Written, JobMetrics]:
     """Run all queries as one and write each target's rows as files of its table; on an error all files are removed."""
-    planned = plan_answers(work, answers)
+    planned = prepare_answers(work, answers)
     if planned is not None:
         engine = work.run_engines(timeout=timeout, progress=progress).executors
         with work.session.use_settings(planned.settings):

@@ -111,7 +111,7 @@ def test_one_relation_of_a_hundred_that_fails_costs_few_more_steps(platform, mon
         platform.execute(f"CREATE VIEW more_{number} AS SELECT uid, count(*) AS n FROM posts WHERE score <> {number + 5} GROUP BY uid")
     platform.execute("INSERT INTO posts VALUES (1, 1), (2, 2)")
     sizes = []
-    local = view_step.plan_range
+    local = view_step.assign_range
 
     def failing(work, snapshot, shared, views, engines, *, stream):
         sizes.append(len(views))
@@ -119,7 +119,7 @@ def test_one_relation_of_a_hundred_that_fails_costs_few_more_steps(platform, mon
             raise QueryFailed("division by zero")
         return local(work, snapshot, shared, views, engines, stream=stream)
 
-    monkeypatch.setattr(view_step, "plan_range", failing)
+    monkeypatch.setattr(view_step, "assign_range", failing)
     monkeypatch.setattr(view_step, "place_failure", lambda *given: given[-1])
     done = run_maintenance(platform.work, kinds=["view"])
     assert list(done.failed) == ["main.more_41"]

@@ -65,7 +65,7 @@ def test_one_relation_that_fails_costs_halves_and_holds_nobody_up(platform, monk
         platform.execute(f"CREATE VIEW more_{number} AS SELECT count(*) + {number} AS n FROM posts")
     put(platform, (1, 1))
     sizes = []
-    local = view_step.plan_range
+    local = view_step.assign_range
 
     def failing(work, snapshot, shared, views, engines, *, stream):
         sizes.append(len(views))
@@ -73,7 +73,7 @@ def test_one_relation_that_fails_costs_halves_and_holds_nobody_up(platform, monk
             raise QueryFailed("division by zero")
         return local(work, snapshot, shared, views, engines, stream=stream)
 
-    monkeypatch.setattr(view_step, "plan_range", failing)
+    monkeypatch.setattr(view_step, "assign_range", failing)
     monkeypatch.setattr(view_step, "place_failure", lambda *given: given[-1])
     done = run_maintenance(platform.work, kinds=["view"])
     assert list(done.failed) == ["main.sums"]

@@ -126,7 +126,7 @@ def test_cv_04_having_is_asked_after_the_merge_and_cv_05_cv_06_of_partials(platf
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("step", "largest"), [("plan_range", Limits().client_range_rows), ("run_answers", 0)])
+@pytest.mark.parametrize(("step", "largest"), [("assign_range", Limits().client_range_rows), ("run_answers", 0)])
 def test_cv_09_cv_11_what_is_inserted_while_a_run_works_waits_for_nobody_and_is_read_next(platform, monkeypatch, step, largest):
     monkeypatch.setattr(platform.work, "engine", "auto" if largest else "spark_sql")
     platform.execute(f"CREATE VIEW waiting_{largest} AS SELECT count(*) AS n FROM s")

@@ -12,7 +12,7 @@ from platform_plugin.engine.rates import MEASURED, RunSize
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.cursors.move import EndCursors, MoveCursors
-from platform_plugin.relations.answers import Answer, StateTarget, plan_answers, put_answers, run_answers
+from platform_plugin.relations.answers import Answer, StateTarget, prepare_answers, put_answers, run_answers
 from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, RangeKey, StepFigures
 from platform_plugin.relations.follow.shared_rows import SharedFrame, SharedRows
 from platform_plugin.relations.views.follow.advance import plan_moves
@@ -21,7 +21,7 @@ from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
-from platform_plugin.relations.views.follow.take import RangePlan, estimate_on_spark, foresee_engine, names_of, plan_range, run_plans
+from platform_plugin.relations.views.follow.take import RangePlan, estimate_on_spark, foresee_engine, names_of, assign_range, run_plans
 from platform_plugin.relations.views.gates import find_gated_results
 from platform_plugin.relations.views.read.view import split_name
 
@@ -123,7 +123,7 @@ class ViewMaintenance(Maintenance[PendingView]):
                 plans[key] = (
                     RangePlan({}, [], [(view, _JOINT) for view in views])
                     if looking[key]
-                    else plan_range(work, snapshot, rows[key[0]], views, engines, stream=key[0])
+                    else assign_range(work, snapshot, rows[key[0]], views, engines, stream=key[0])
                 )
             merges, made = compact_locally(work, find_additions(work, snapshot, pending))
             written += made
@@ -133,7 +133,7 @@ class ViewMaintenance(Maintenance[PendingView]):
             answered = {key: len(plan.left) for key, plan in plans.items()}
             foreseen, began = _measure_left(work, early, _reasons(plans)), time.monotonic()
             # Where tasks write what Spark SQL computes, all of the run is one job.
-            shared = plan_answers(work, answers) if answers else None
+            shared = prepare_answers(work, answers) if answers else None
             taken = run_plans(
                 work,
                 list(plans.values()),

@@ -1,4 +1,4 @@
-"""`plan_range` and `run_plans`: runs over ranges for the views for which engines other than Spark SQL bid."""
+"""`assign_range` and `run_plans`: runs over ranges for the views for which engines other than Spark SQL bid."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class RangePlan(NamedTuple):
         return written
 
 
-def plan_range(
+def assign_range(
     work: Workspace, snapshot: Snapshot, rows: SharedRows, views: Sequence[PendingView], engines: RunEngines, *, stream: str
 ) -> RangePlan:
     """The engines for views that consume a range, for as many views at once as one engine computes."""
@@ -105,7 +105,15 @@ def plan_range(
     choice = choose_engines(tasks)
     plan.left.extend((plan.views[name], refusal) for name, refusal in choice.refused.items())
     for chosen in choice.choices:
-        plan.bids.append(ViewBids(chosen, relations.inputs_of([plan.views[name] for name in chosen.bids])))
+        bids = dict(chosen.bids)
+        if chosen.engine is engines.executors:
+            for name in chosen.bids:
+                refusal = engines.executors.rehearse(tasks[name].task, tasks[name].inputs)
+                if refusal is not None:
+                    plan.left.append((plan.views[name], refusal))
+                    del bids[name]
+        if bids:
+            plan.bids.append(ViewBids(chosen._replace(bids=bids), relations.inputs_of([plan.views[name] for name in bids])))
     return plan
 
 

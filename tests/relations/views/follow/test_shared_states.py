@@ -150,16 +150,16 @@ def test_a_twin_that_is_maintained_meanwhile_takes_the_new_view_along(platform, 
 
 def test_a_run_that_does_not_know_of_a_new_twin_takes_it_along(platform, monkeypatch):
     platform.execute(f"CREATE VIEW a AS {SUMS.format(0)}")
-    local = view_step.plan_range
+    local = view_step.assign_range
 
     def late(*given, **more):
-        monkeypatch.setattr(view_step, "plan_range", local)
+        monkeypatch.setattr(view_step, "assign_range", local)
         with Platform.open(str(platform.lake.location)) as other:
             other.execute(f"CREATE VIEW b WITH (start = 'earliest') AS {SUMS.format(0)}")
         return local(*given, **more)
 
     append(platform, (1, 10))
-    monkeypatch.setattr(view_step, "plan_range", late)
+    monkeypatch.setattr(view_step, "assign_range", late)
     run_maintenance(platform.work)
     assert states(platform) == ["a"], "both begin at row 0"
     append(platform, (1, 1))
