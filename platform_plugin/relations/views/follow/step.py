@@ -21,7 +21,7 @@ from platform_plugin.relations.views.follow.passes import range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
-from platform_plugin.relations.views.follow.take import RangePlan, estimate_on_spark, foresee_engine, names_of, assign_range, run_plans
+from platform_plugin.relations.views.follow.take import RangePlan, assign_range, estimate_on_spark, foresee_engine, names_of, run_plans
 from platform_plugin.relations.views.gates import find_gated_results
 from platform_plugin.relations.views.read.view import split_name
 
