@@ -10,6 +10,7 @@ from platform_plugin.engine.spark.tasks.sending import (
     ANSWER_SCHEMA,
     SentShare,
     make_function,
+    make_merge_function,
     make_rows_function,
     pack,
     read_answers,
@@ -27,13 +28,20 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.spark.session.session import Session
-    from platform_plugin.engine.spark.tasks.sending import Program, RowsProgram, TaskAnswer
+    from platform_plugin.engine.spark.tasks.sending import MergingProgram, Program, RowsProgram, TaskAnswer
 
 
 class JobPart(NamedTuple):
     """A program, and the shares of its input, each for one task of a job."""
 
     program: Program
+    shares: Sequence[Any]
+
+
+class MergedPart(NamedTuple):
+    """A program, and the shares of its input; one more task of the job merges the answers for them, which are one answer then."""
+
+    program: MergingProgram
     shares: Sequence[Any]
 
 
@@ -47,7 +55,8 @@ class RowsPart(NamedTuple):
 class JobResult(NamedTuple):
     """What a job gave, its cost, and the bytes that came to the client.
 
-    `answers` are for each part what the program gave for each share, and for rows what it gave in each task that had some.
+    `answers` are for each part what the program gave for each share, or for all together where they are merged, and for rows what it gave
+    in each task that had some.
     """
 
     answers: list[list[Any]]
@@ -57,7 +66,7 @@ class JobResult(NamedTuple):
 
 def run_job(
     session: Session,
-    parts: Sequence[JobPart],
+    parts: Sequence[JobPart | MergedPart],
     rows: Sequence[RowsPart] = (),
     *,
     timeout: timedelta | None = None,
@@ -87,14 +96,22 @@ def run_job(
     return JobResult(found, metrics, sum(len(answer.content) for answer in answers))
 
 
-def _frame(session: Session, parts: Sequence[JobPart], rows: Sequence[RowsPart]) -> DataFrame:
+def _frame(session: Session, parts: Sequence[JobPart | MergedPart], rows: Sequence[RowsPart]) -> DataFrame:
     """The one query of a job, whose rows are the answers of its tasks."""
     fingerprint = read_fingerprint()
-    shares = [SentShare(number, pack(share)) for number, part in enumerate(parts) for share in part.shares]
-    frames = []
-    if shares:
-        function = make_function([pack(part.program) for part in parts], shares, fingerprint)
-        frames.append(session.spark.range(0, len(shares), 1, len(shares)).mapInArrow(function, ANSWER_SCHEMA))
+    programs = [pack(part.program) for part in parts]
+    shares = [[SentShare(number, pack(share)) for share in part.shares] for number, part in enumerate(parts)]
+
+    def run(shares: Sequence[SentShare]) -> DataFrame:
+        function = make_function(programs, shares, fingerprint)
+        return session.spark.range(0, len(shares), 1, len(shares)).mapInArrow(function, ANSWER_SCHEMA)
+
+    merged = [number for number, part in enumerate(parts) if isinstance(part, MergedPart) and part.shares]
+    plain = [share for number, own in enumerate(shares) if number not in merged for share in own]
+    frames = [run(plain)] if plain else []
+    for number in merged:
+        merge = make_merge_function(programs[number], number, fingerprint)
+        frames.append(run(shares[number]).repartition(1).mapInArrow(merge, ANSWER_SCHEMA))
     for number, part in enumerate(rows, start=len(parts)):
         frames.append(part.frame.mapInArrow(make_rows_function(pack(part.program), number, fingerprint), ANSWER_SCHEMA))
     return reduce(lambda whole, frame: whole.unionAll(frame), frames)

@@ -49,6 +49,13 @@ class Program(Protocol):
         """What the program gives for a share, in the process that was sent both."""
 
 
+class MergingProgram(Program, Protocol):
+    """A program whose answers meet in one more task of the job, so that only what it makes of them comes to the client."""
+
+    def merge(self, answers: Sequence[Any]) -> Any:
+        """One answer from those for all shares, in their order."""
+
+
 class SentShare(NamedTuple):
     """A share, and the number of its program among those of the job."""
 
@@ -82,6 +89,27 @@ def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], finger
                 if module is not None:
                     content = module.run_sent(program, share)
                 yield pa.RecordBatch.from_pydict({"task": [task], "part": [part], "kind": [kind], "content": [content]})
+
+    return run
+
+
+def make_merge_function(program: bytes, part: int, fingerprint: str) -> Callable[[Any], Any]:
+    """The function for `mapInArrow` over the answers for all shares of a part, which makes them one; it is sent as the other one."""
+    start = _make_start(fingerprint)
+
+    def run(batches: Any) -> Any:
+        import pyarrow as pa
+
+        answers = sorted((row["task"], row["kind"], row["content"]) for batch in batches for row in batch.to_pylist())
+        if not answers:
+            return
+        kind, content, module = start()
+        wrong = [answer for answer in answers if answer[1] != "result"]
+        if wrong:
+            _, kind, content = wrong[0]
+        elif module is not None:
+            content = module.merge_sent(program, [answer[2] for answer in answers])
+        yield pa.RecordBatch.from_pydict({"task": [answers[0][0]], "part": [part], "kind": [kind], "content": [content]})
 
     return run
 

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -60,6 +60,25 @@ class ShareFigures:
     executor: str
 
 
+@dataclass(frozen=True, slots=True)
+class ShareClock:
+    """The time that a task takes, from when this is made."""
+
+    began: float = field(default_factory=time.monotonic)
+    cpu: float = field(default_factory=time.process_time)
+
+    def stop(self, *, rows: int, files: int, bytes_written: int) -> ShareFigures:
+        """The figures of a task that has read and written so much."""
+        return ShareFigures(
+            rows=rows,
+            files=files,
+            seconds=time.monotonic() - self.began,
+            cpu_seconds=time.process_time() - self.cpu,
+            bytes_written=bytes_written,
+            executor=f"{socket.gethostname()}/{os.getppid()}",
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareResult:
     """What the plans of each task gave for a share: files, or the kernel's refusal, after which nothing of that task is left."""
@@ -70,7 +89,7 @@ class ShareResult:
 
 def run_share(program: TaskProgram, share: Sequence[FilePart]) -> ShareResult:
     """Run the tasks of a program over a share of the files of its input."""
-    began, cpu = time.monotonic(), time.process_time()
+    clock = ShareClock()
     # Spark runs as many tasks as there are cores.
     pa.set_cpu_count(1)
     outputs = [_TaskOutput(program, task) for task in program.tasks]
@@ -89,13 +108,10 @@ def run_share(program: TaskProgram, share: Sequence[FilePart]) -> ShareResult:
         for output in outputs:
             output.discard()
         raise
-    figures = ShareFigures(
+    figures = clock.stop(
         rows=rows,
         files=len({part.file.id for part in share}),
-        seconds=time.monotonic() - began,
-        cpu_seconds=time.process_time() - cpu,
         bytes_written=sum(file.size_bytes for output in outputs for files in output.files for file in files),
-        executor=f"{socket.gethostname()}/{os.getppid()}",
     )
     return ShareResult(results=results, figures=figures)
 
