@@ -90,7 +90,7 @@ def divide_rows(parts: Sequence[FilePart], most_rows: int) -> Iterator[list[File
     """The same parts in groups of about so many rows at most, which are read one after the other."""
     group: list[FilePart] = []
     for part in parts:
-        for piece in _pieces(part, most_rows):
+        for piece in cut_part(part, most_rows):
             if group and sum(each.row_count for each in group) + piece.row_count > most_rows:
                 yield group
                 group = []
@@ -99,7 +99,8 @@ def divide_rows(parts: Sequence[FilePart], most_rows: int) -> Iterator[list[File
         yield group
 
 
-def _pieces(part: FilePart, most_rows: int) -> Iterator[FilePart]:
+def cut_part(part: FilePart, most_rows: int) -> Iterator[FilePart]:
+    """The same part in pieces of at most so many rows."""
     if part.row_count <= most_rows:
         yield part
         return

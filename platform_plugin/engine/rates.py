@@ -23,6 +23,8 @@ PLAN_SECONDS = 25e-9
 """To group it for one plan."""
 JOB_SECONDS = 0.2
 """A job of file tasks without rows."""
+MERGE_SECONDS = 0.1
+"""One more task in it, which merges what the others gave."""
 START_SECONDS = 6.0
 """The start of a server and the first job of its workers."""
 CONNECT_SECONDS = 1.0

@@ -45,6 +45,13 @@ class Piece:
     positions: Integers | None = None
     row_ids: Integers | None = None
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The positions of its file from the first of its rows up to but not including what follows the last."""
+        if self.positions is None:
+            return self.low, self.low + self.count
+        return int(self.positions[0]), int(self.positions[-1]) + 1
+
     def position_of(self, ordinals: Integers) -> Integers:
         """The positions of the n-th rows of this piece."""
         return ordinals + self.low if self.positions is None else self.positions[ordinals]

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from platform_plugin.engine.refusal import Refusal
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import LowestRows, expected_margin
 from platform_plugin.relations.samples.reservoir.counting import count_in_spark
+from platform_plugin.relations.samples.reservoir.local_draw import LocalDraw
 from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
+from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors, is_drawn_by_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.draw.pieces import Piece, Pieces
     from platform_plugin.relations.samples.keys.keys import HashedKeys
     from platform_plugin.relations.samples.keys.ladders import LadderKeys
+    from platform_plugin.relations.samples.reservoir.condition import RowCondition
 
     Integers = NDArray[np.int64]
 
@@ -49,6 +53,10 @@ class RelationPart:
     seed: int
     bounds: Mapping[Key, int] = field(default_factory=dict)
 
+    def draw(self, definition: SampleDefinition, condition: RowCondition | None) -> LocalDraw:
+        """What whoever reads rows of the part draws of them."""
+        return LocalDraw(definition=definition, condition=condition, size=self.size, seed=self.seed, bounds=self.bounds)
+
 
 def find_local(
     work: Workspace,
@@ -64,9 +72,15 @@ def find_local(
         return {}
     if definition.is_counted:
         return {(): lowest_of_pieces(part, row_keys(definition))}
+    is_left_to_spark = work.engine == "spark_sql"
+    if is_drawn_by_tasks(work, definition, part):
+        drawn = draw_on_executors(work, definition, part, timeout=timeout, progress=progress)
+        if not isinstance(drawn, Refusal):
+            return drawn
+        is_left_to_spark = True
     if definition.is_weighted:
         return weigh_part(work.lake, definition, part)
-    here = sample_locally(work, definition, part)
+    here = None if is_left_to_spark else sample_locally(work, definition, part)
     if here is not None and not _lacks(definition, part, here):
         return here
     return count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)

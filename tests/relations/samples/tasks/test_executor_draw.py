@@ -1,0 +1,161 @@
+"""Samples that tasks draw: the same rows as in one process and by Spark's operators, and no more of them moved than the sample has."""
+
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from platform_plugin.engine.limits import Limits
+from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
+from platform_plugin.lake.files import files
+from platform_plugin.platform import Platform
+from platform_plugin.relations.samples.definition import SampleDefinition
+from platform_plugin.relations.samples.draw.pieces import read_pieces
+from platform_plugin.relations.samples.reservoir.counting import count_in_spark
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_server")]
+
+BASE = SampleDefinition(relation="", source="table", size=40, seed=1)
+ENGINES = ("executors", "local", "spark_sql")
+DEFINITIONS = {
+    "condition": replace(BASE, where="score < 50"),
+    "few pass": replace(BASE, where="score = 3 AND kind = 'b'"),
+    "none pass": replace(BASE, where="score > 1000"),
+    "strata": replace(BASE, strata=("kind",)),
+    "strata of two columns": replace(BASE, strata=("kind", "digit"), size_per_stratum=3),
+    "strata with a condition": replace(BASE, strata=("digit",), where="score >= 20"),
+    "weights": replace(BASE, weight="score"),
+    "weights with a condition": replace(BASE, weight="score", where="digit <> 4"),
+}
+
+
+@pytest.fixture
+def platform(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 100)
+    with Platform.create(tmp_path / "lake") as made:
+        made.work.limits = Limits(task_least_rows=1, task_part_rows=170)
+        yield made
+
+
+def rows_of(count, seed=1):
+    chance = random.Random(seed)
+    return pa.table(
+        {
+            "score": pa.array([chance.choice([None, *range(100)]) for _ in range(count)], pa.int32()),
+            "kind": [chance.choice(["a", "a", "a", "b", None]) for _ in range(count)],
+            "digit": pa.array([number % 10 for number in range(count)], pa.int32()),
+        }
+    )
+
+
+def store(platform, name, rows, count):
+    """A table of these rows in so many files."""
+    lake = platform.lake
+    with lake.commit("rows") as commit:
+        table = commit.create_table(name, lake.columns_of(rows))
+        declare_relation(commit, table, Declaration(kind="table"))
+        step = -(-rows.num_rows // count)
+        commit.append(table, [lake.write(table, rows.slice(start, step)) for start in range(0, rows.num_rows, step)])
+
+
+def part_of(platform, definition, **more):
+    lake = platform.lake
+    pieces = read_pieces(lake, lake.scan(lake.table("t"), lake.snapshot()))
+    return RelationPart(pieces=pieces, size=definition.cap(1), seed=7, **more)
+
+
+def lowest(found, size):
+    """What reservoirs hold, as sets of keys and places."""
+    return {
+        key: (held.cardinality, sorted(zip((own := held.lowest(size)).keys.tolist(), own.places.tolist(), strict=True)))
+        for key, held in found.items()
+    }
+
+
+def agree(platform, definition, part):
+    """The reservoirs of a part by tasks, which must be those of the process and of Spark's operators."""
+    platform.work.engine = "local"
+    here = find_local(platform.work, definition, part)
+    jobs = []
+    drawn = draw_on_executors(platform.work, definition, part, jobs=jobs)
+    size = definition.cap(max(1, len(here)))
+    assert lowest(drawn, size) == lowest(here, size)
+    if not definition.is_weighted:
+        assert lowest(count_in_spark(platform.work, definition, part), size) == lowest(here, size)
+    for held in drawn.values():
+        assert len(held.keys) == min(size, held.cardinality) or part.bounds
+        assert (held.keys <= held.bound).all()
+    return drawn, jobs
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_tasks_choose_what_the_process_and_sparks_operators_choose(platform, name):
+    store(platform, "t", rows_of(3000), 5)
+    drawn, _ = agree(platform, DEFINITIONS[name], part_of(platform, DEFINITIONS[name]))
+    assert bool(drawn) == (name != "none pass")
+
+
+def test_rows_that_were_deleted_and_changed(platform):
+    store(platform, "t", rows_of(1500), 3)
+    platform.execute("DELETE FROM t WHERE digit = 3")
+    platform.execute("UPDATE t SET score = 7 WHERE digit = 5")
+    for definition in DEFINITIONS.values():
+        agree(platform, definition, part_of(platform, definition))
+
+
+def test_what_comes_to_the_client_are_the_rows_of_the_sample_and_two_numbers_a_task(platform, monkeypatch):
+    store(platform, "t", rows_of(8000), 8)
+    monkeypatch.setattr(type(platform.work.session), "read_task_slots", lambda _: 8)
+    definition = replace(BASE, size=100, where="score < 50")
+    drawn, (job,) = agree(platform, definition, part_of(platform, definition))
+    assert len(job.shares) == 8
+    assert job.metrics.tasks == 8 + 1, "eight draw, and one merges"
+    assert sum(share.rows for share in job.shares) == 8000
+    assert sum(share.bytes_written for share in job.shares) == 8 * 100 * 16, "each keeps a whole reservoir, which stays where it is"
+    assert sum(len(held.keys) for held in drawn.values()) == 100
+    # A row is a key and a place; besides them there are figures of tasks and the words of a pickle.
+    assert job.client_bytes < 100 * 16 + 8 * 200 + 1000
+    assert not list(platform.lake.storage.listing("_results/"))
+
+
+def test_of_a_range_after_a_full_sample_only_rows_come_that_it_takes_in(platform):
+    store(platform, "t", rows_of(4000), 4)
+    definition = DEFINITIONS["condition"]
+    part = part_of(platform, definition)
+    bound = int(sorted(agree(platform, definition, part)[0][()].keys)[9])
+    drawn, (job,) = agree(platform, definition, replace(part, bounds={(): bound}))
+    assert len(drawn[()].keys) == 10
+    assert job.metrics.tasks == len(job.shares), "nothing has to be merged"
+
+
+def test_the_choice_of_an_engine_chooses_no_rows(platform):
+    platform.execute("CREATE STREAM r (score INT, kind STRING, digit INT) WITH (retention_rows = 1000000)")
+    samples = {
+        "passing": "ON r SIZE 30 WHERE score > 30 WITH (seed = 3)",
+        "by_kind": "ON r SIZE 30 STRATIFIED BY (kind) WITH (seed = 3)",
+        "weighted": "ON r SIZE 30 WHERE digit < 7 WEIGHTED BY (score) WITH (seed = 3)",
+        "newest": "ON r SIZE 20 WHERE score > 30 WITH (seed = 3, window = '900 rows')",
+    }
+    found = {}
+    for engine in ENGINES:
+        platform.work.engine = engine
+        for name, text in samples.items():
+            platform.execute(f"CREATE SAMPLE {name}_{engine} {text}")
+    lake = platform.lake
+    for seed in range(2):
+        table = lake.table("r")
+        for _ in range(3):
+            with lake.commit("append") as commit:
+                commit.append(table, [lake.write(table, rows_of(400, seed))])
+        for engine in ENGINES:
+            platform.work.engine = engine
+            for name in samples:
+                platform.execute(f"REFRESH SAMPLE {name}_{engine}")
+                rows = platform.execute(f"SELECT * FROM {name}_{engine}").arrow()
+                cardinality = platform.sample(f"{name}_{engine}").cardinality
+                found[engine, name] = cardinality, sorted(map(tuple, (row.values() for row in rows.to_pylist())), key=repr)
+                assert rows.num_rows >= 20
+                assert found[engine, name] == found["executors", name], (engine, name)
