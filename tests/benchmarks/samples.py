@@ -33,20 +33,24 @@ from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.draw.source_draw import draw_anew
 from platform_plugin.relations.samples.draw.viewed import counting_frame, drawing_frame, plan_bounds, read_strata
 from platform_plugin.relations.samples.record import definitions, find_sample
-from platform_plugin.relations.samples.reservoir.counting import picking_frame
+from platform_plugin.relations.samples.reservoir.counting import count_in_spark, picking_frame
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
 from platform_plugin.relations.samples.reservoir.picking import PickRows
 from platform_plugin.relations.samples.reservoir.reservoir import Reservoir
 from platform_plugin.relations.samples.reservoir.shares import draw_shares
+from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors
 from tests.benchmarks import samples_draws
 from tests.benchmarks.report import Report, clock, count_server, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
 from tests.relations.streams import tpch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from platform_plugin.engine.executors import TaskJob
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
 
 PARTS = ("memory", "upkeep", "draws", "take_sample", "generated", "spark", "conditions", "answers", "standing")
 UPKEEP = [tuple(map(int, each.split("x"))) for each in os.environ.get("BENCH_UPKEEP", "12000x120,100000x60,300000x40").split(",")]
@@ -311,9 +315,7 @@ def _measure_in_spark(report: Report, platform: Platform) -> None:
 
 
 def _measure_conditions(report: Report, platform: Platform) -> None:
-    """Reservoirs of rows that pass a condition, and of strata, by Arrow in this process and by Spark, against Spark's bare scan."""
-    from unittest.mock import patch
-
+    """Reservoirs of rows that pass a condition, of strata and by weights, in this process, by tasks and by Spark, against its bare scan."""
     session, lake = platform.work.session, platform.lake
     table, snapshot = lake.table("lineitem"), lake.snapshot()
     pieces = read_pieces(lake, lake.scan(table, snapshot))
@@ -335,23 +337,58 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
             "l_returnflag, l_linestatus, count(*)",
             "GROUP BY ALL",
         ),
+        "weights": (SampleDefinition(relation="", source="table", size=1000, seed=1, weight="l_extendedprice"), "sum(l_extendedprice)", ""),
+        "weights, WHERE l_quantity < 25": (
+            SampleDefinition(relation="", source="table", size=1000, seed=1, weight="l_extendedprice", where="l_quantity < 25"),
+            "sum(l_extendedprice)",
+            "",
+        ),
     }
     for what, (definition, columns, rest) in cases.items():
         where = f"WHERE {definition.where}" if definition.where else ""
         bare = f"SELECT {columns} FROM parquet.`{files}` {where} {rest}"
         part = RelationPart(pieces=pieces, size=definition.cap(1), seed=5)
+        drawn: dict[str, Any] = {}
+        jobs: list[TaskJob] = []
+
+        def local() -> None:
+            platform.work.engine = "local"
+            drawn["Arrow here"] = find_local(platform.work, definition, part)  # noqa: B023
+
+        def tasks() -> None:
+            drawn["executors"] = draw_on_executors(platform.work, definition, part, jobs=jobs)  # noqa: B023
 
         def in_spark() -> None:
-            with patch("platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *_: None):
-                find_local(platform.work, definition, part)  # noqa: B023
+            drawn["Spark"] = count_in_spark(platform.work, definition, part)  # noqa: B023
 
-        arms = {"Arrow here": lambda: find_local(platform.work, definition, part), "Spark": in_spark}  # noqa: B023
+        arms = {"Arrow here": local, "executors": tasks, "Spark": in_spark}
+        if definition.is_weighted:
+            del arms["Spark"]  # its keys are made by one program
         for name, arm in arms.items():
             ratio, ours = pairs(arm, lambda: session.arrow(bare).read_all(), times=PAIRS)  # noqa: B023
             report.add(what=f"reservoirs, n = 1000, {what}, by {name}", milliseconds=ours * 1000, of_bare_scan=ratio)
-        with patch("platform_plugin.relations.samples.reservoir.local.sample_locally", lambda *_: None):
+        assert len({_lowest(definition, found) for found in drawn.values()}) == 1, "engines choose the same rows"
+        job = jobs[-1]
+        report.add(
+            what=f"what moves, {what}, by executors",
+            tasks=len(job.shares),
+            rows_to_client=sum(len(held.keys) for held in drawn["executors"].values()),
+            shuffle_bytes=job.metrics.shuffle_bytes,
+            bytes_to_client=job.client_bytes,
+            bytes_of_reservoirs=sum(share.bytes_written for share in job.shares),
+            cpu_seconds=sum(share.cpu_seconds for share in job.shares),
+        )
+        if "Spark" in arms:
             picked = session.arrow(picking_frame(platform.work, definition, part, None)).read_all()
-        report.add(what=f"numbers of rows that reach the client of Spark, {what}", rows=picked.num_rows, bytes=picked.nbytes)
+            report.add(what=f"numbers of rows that reach the client of Spark, {what}", rows=picked.num_rows, bytes=picked.nbytes)
+    platform.work.engine = "auto"
+
+
+def _lowest(definition: SampleDefinition, found: Mapping[Any, LowestRows]) -> tuple[Any, ...]:
+    """What a sample has of reservoirs."""
+    size = definition.cap(max(1, len(found)))
+    rows = ((key, held.cardinality, tuple(sorted(held.lowest(size).places.tolist()))) for key, held in found.items())
+    return tuple(sorted(rows, key=repr))
 
 
 def _measure_answers(report: Report, platform: Platform) -> None:
