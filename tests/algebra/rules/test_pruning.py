@@ -75,7 +75,7 @@ def answer(text, tables):
             return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(queries, rows, rows)
 def test_what_is_pruned_never_matters(text, first, second):
     full = {"t": [dict(zip(COLUMNS, row, strict=True)) for row in first], "u": [dict(zip(COLUMNS, row, strict=True)) for row in second]}
@@ -93,6 +93,13 @@ def test_what_is_pruned_never_matters(text, first, second):
         pruned[f"v{reference.index}"] = left
     rendered = query.render({reference: f"v{reference.index}" for reference in query.relations})
     assert answer(rendered.text.replace("`", '"'), pruned) == expected
+
+
+@pytest.mark.slow
+@settings(max_examples=2000)
+@given(queries, rows, rows)
+def test_nor_does_it_in_many_more_queries(text, first, second):
+    test_what_is_pruned_never_matters.hypothesis.inner_test(text, first, second)
 
 
 @pytest.mark.parametrize(

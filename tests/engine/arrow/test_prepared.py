@@ -82,7 +82,7 @@ def selections(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
     return both[0], both[1], values
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(found=selections())
 def test_a_prepared_selection_is_what_the_kernel_gives(found: tuple[str, str, dict[str, Any]]) -> None:
     text, with_parameters, values = found
@@ -99,7 +99,7 @@ def test_a_prepared_selection_is_what_the_kernel_gives(found: tuple[str, str, di
     assert again.to_pylist() == expected.to_pylist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(found=selections())
 def test_values_of_parameters_are_what_constants_are(found: tuple[str, str, dict[str, Any]]) -> None:
     text, with_parameters, values = found
@@ -107,6 +107,14 @@ def test_values_of_parameters_are_what_constants_are(found: tuple[str, str, dict
         return
     plan = bind_values(plan_of(with_parameters), values)
     assert values_of(run_plan(plan, TABLES)) == values_of(run_plan(plan_of(text), TABLES))
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None)
+@given(found=selections())
+def test_both_hold_for_many_more(found: tuple[str, str, dict[str, Any]]) -> None:
+    test_a_prepared_selection_is_what_the_kernel_gives.hypothesis.inner_test(found)
+    test_values_of_parameters_are_what_constants_are.hypothesis.inner_test(found)
 
 
 @pytest.mark.parametrize(

@@ -56,14 +56,14 @@ def plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return bag([tuple(map(value, row)) for row in rows])
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(found=posts(), cut=cuts)
 def test_sessions_of_ranges_merged_are_those_of_all_rows(found: Rows, cut: Cut) -> None:
     assert plain(answer(split(BY_USER), found, cut)) == by_user(found)
     assert plain(answer(split(OF_ALL), found, cut)) == of_all(found)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(found=posts(), cut=cuts)
 def test_different_values_of_sessions_are_those_of_all_rows(found: Rows, cut: Cut) -> None:
     expected = [
@@ -73,13 +73,26 @@ def test_different_values_of_sessions_are_those_of_all_rows(found: Rows, cut: Cu
     assert plain(answer(split(DIFFERENT), found, cut)) == bag(expected)
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(found=posts(), cut=cuts)
 def test_sessions_can_be_grouped_again(found: Rows, cut: Cut) -> None:
     made = sessions_of(found["posts"], lambda row: row[0], lambda _: GAP)
     users = {uid for uid, *_ in made}
     numbers = {uid: [len(rows) for other, _, _, rows in made if other == uid] for uid in users}
     assert answer(split(GROUPED_AGAIN), found, cut) == bag([(uid, len(numbers[uid]), max(numbers[uid])) for uid in users])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@settings(max_examples=1000)
+@given(found=posts(), cut=cuts)
+def test_all_that_holds_for_many_more_rows(found: Rows, cut: Cut) -> None:
+    for test in (
+        test_sessions_of_ranges_merged_are_those_of_all_rows,
+        test_different_values_of_sessions_are_those_of_all_rows,
+        test_sessions_can_be_grouped_again,
+    ):
+        test.hypothesis.inner_test(found, cut)
 
 
 def test_a_late_row_joins_two_sessions() -> None:

@@ -51,9 +51,16 @@ def test_the_clock_is_asked_when_the_view_is_read(engine: duckdb.DuckDBPyConnect
     check(engine, query, ROWS, Cut({"posts": (3, 7), "likes": (2,)}, merged_before=1))
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(query=st.sampled_from(QUERIES), found=rows(), cut=cuts)
 def test_so_it_is_whatever_the_rows_are(engine: duckdb.DuckDBPyConnection, query: str, found: Rows, cut: Cut) -> None:  # noqa: F811
+    check(engine, query, found, cut)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(query=st.sampled_from(QUERIES), found=rows(), cut=cuts)
+def test_so_it_is_for_many_more(engine: duckdb.DuckDBPyConnection, query: str, found: Rows, cut: Cut) -> None:  # noqa: F811
     check(engine, query, found, cut)
 
 

@@ -181,8 +181,11 @@ def test_what_can_not_be_followed(platform):
         run_ingest(platform.work, "s")
 
 
-@given(st.lists(st.sampled_from(["insert", "insert", "update", "delete", "merge", "ingest"]), max_size=14))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+STEPS = st.lists(st.sampled_from(["insert", "insert", "update", "delete", "merge", "ingest"]), max_size=14)
+
+
+@given(STEPS)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_to_the_table_each_appended_row_comes_once(tmp_path_factory, steps):
     """The stream has every id that was ever appended and not deleted before a look, and none twice."""
     with Platform.create(tmp_path_factory.mktemp("lake") / "lake") as platform:
@@ -211,6 +214,14 @@ def test_whatever_happens_to_the_table_each_appended_row_comes_once(tmp_path_fac
         found = ids(platform)
         assert len(found) == len(set(found)), "a row came twice"
         assert present | seen <= set(found) <= present | unsure
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@given(STEPS)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_so_it_does_in_many_more_histories(tmp_path_factory, steps):
+    test_whatever_happens_to_the_table_each_appended_row_comes_once.hypothesis.inner_test(tmp_path_factory, steps)
 
 
 def rewrite(platform, *, keep):
