@@ -23,6 +23,7 @@ from platform_plugin.errors import ServerError
 from platform_plugin.lake.files import files
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
+from platform_plugin.relations.views.follow import passes
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_server")]
 
@@ -206,3 +207,23 @@ def test_what_spark_sql_computes_is_written_by_its_tasks_in_the_same_job(platfor
     assert done.jobs == 1
     assert sum(row[1] for row in read(platform, "soundly")) == len(rows)
     assert sum(row[1] for row in read(platform, "sums")) == len(rows)
+
+
+def test_spark_sql_groups_by_all_keys_first_where_their_groups_are_few(platform, monkeypatch):
+    monkeypatch.setattr(files, "ROW_GROUP_ROWS", 400)
+    platform.work.engine = "spark_sql"
+    platform.work.limits = Limits(sent_range_rows=0)
+    platform.execute("CREATE VIEW by_k WITH (start = 'earliest') AS SELECT k, count(*) AS n FROM calls GROUP BY k")
+    platform.execute("CREATE VIEW by_v WITH (start = 'earliest') AS SELECT v, sum(k) AS s FROM calls GROUP BY v")
+    seen = []
+    find = passes.find_sharing
+    monkeypatch.setattr(passes, "find_sharing", lambda *given: seen.append(find(*given)) or seen[-1])
+    table = platform.lake.table("calls")
+    for keys, is_lattice in ((3, True), (400, False)):
+        rows = [(number % keys, number % (keys - 1)) for number in range(400)]
+        with platform.lake.commit("append") as commit:
+            columns = {name: pa.array([row[place] for row in rows], pa.int64()) for place, name in enumerate(("k", "v"))}
+            commit.append(table, [platform.lake.write(table, pa.table(columns))])
+        assert run_maintenance(platform.work).jobs == 1
+        assert [query.lattice for query in seen[-1][1].queries] == [is_lattice]
+    assert sum(row[1] for row in read(platform, "by_k")) == 800

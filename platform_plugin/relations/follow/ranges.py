@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS, ROW_ID
 from platform_plugin.algebra.types.data_types import Field, is_same_in_spark
 from platform_plugin.engine.engine import TaskInput
-from platform_plugin.engine.file_parts import TableReader
+from platform_plugin.engine.file_parts import FilePart, TableReader
 from platform_plugin.errors import StreamOverrun
 from platform_plugin.lake.read.inlined import read_row_ids
-from platform_plugin.lake.read.read import read_rows
+from platform_plugin.lake.read.read import FileSpan, read_rows
 from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.lake.ring.arrivals import has_rings
 from platform_plugin.lake.ring.segments import read_ring
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.engine.engine import Role
-    from platform_plugin.engine.file_parts import FilePart
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.read.scan import FileScan
     from platform_plugin.relations.follow.arrivals import HiddenColumns
 
+_REPEATED = 10
 ROW_IDS = frozenset({ROW_ID})
 """The hidden columns of rows of which only the row ids are needed."""
 
@@ -203,6 +204,25 @@ class RangeReader:
         rows = rows.filter(pa.array((ids >= self.first_row_id) & (ids < self.next_row_id)))
         # A user's column may have the same name.
         return rows if ROW_ID in names else rows.remove_column(place)
+
+
+def estimate_distinct(lake: Lake, found: Range, columns: Sequence[str]) -> dict[str, int]:
+    """About how many different values columns of a range have, from the first row group of its largest file."""
+    files = [file for file in found.scan.files if file.mapping_id is None]
+    if not files or not columns or found.is_empty:
+        return {}
+    largest = max(files, key=lambda file: file.record_count)
+    rows = TableReader(table=found.stream, snapshot=found.scan.snapshot).read(lake, [FilePart(largest, FileSpan(0, 1))], columns)
+    counts = {name: pc.count_distinct(rows.column(name), mode="all").as_py() for name in columns if _is_counted(rows.column(name).type)}
+    # Values that come again and again have nearly all been seen.
+    return {
+        name: count if count * _REPEATED <= rows.num_rows else count * found.row_count // max(1, rows.num_rows)
+        for name, count in counts.items()
+    }
+
+
+def _is_counted(kind: pa.DataType) -> bool:
+    return not pa.types.is_nested(kind)
 
 
 def range_input(lake: Lake, found: Range, role: Role, *, hidden: Collection[str] = ()) -> TaskInput:

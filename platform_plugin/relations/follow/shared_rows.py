@@ -11,7 +11,7 @@ from platform_plugin.algebra.plan.relations import ROW_ID
 from platform_plugin.relations.follow.ranges import ROW_IDS, arrow_rows_of, range_input, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -62,10 +62,11 @@ class SharedRows:
 
 
 class SharedFrame:
-    """The widest of some ranges for Spark, with these hidden columns: decoded once and kept, if others need much of it."""
+    """The widest of some ranges for Spark, with these columns and hidden ones: decoded once and kept, if others need much of it."""
 
-    def __init__(self, work: Workspace, ranges: Iterable[Range], hidden: Collection[str]) -> None:
+    def __init__(self, work: Workspace, ranges: Iterable[Range], hidden: Collection[str], columns: Sequence[str] | None = None) -> None:
         self._work = work
+        self._columns = columns
         self._hidden = ROW_IDS.union(hidden)
         widest, *others = sorted(ranges, key=lambda each: each.first_row_id)
         is_needed = sum(each.row_count for each in others) * 2 >= widest.row_count  # at least half of it is read again
@@ -81,7 +82,7 @@ class SharedFrame:
         if whole is None or not is_end_of(part, whole):
             return None
         if self._frame is None:
-            self._frame = rows_of(self._work.session, self._work.lake, whole, hidden=self._hidden).persist()
+            self._frame = rows_of(self._work.session, self._work.lake, whole, columns=self._columns, hidden=self._hidden).persist()
             cached.append(self._frame)
         return self._frame if part is whole else self._frame.where(f.col(ROW_ID) >= part.first_row_id)
 

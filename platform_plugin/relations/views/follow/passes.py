@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.traversal import columns_in
+from platform_plugin.algebra.plan.nodes import Aggregate
+from platform_plugin.algebra.plan.traversal import column_of, columns_in
 from platform_plugin.cache import Cache
 from platform_plugin.lake.read.scan import read_file_sizes
 from platform_plugin.operators.group.sharing import SharedPass, ViewParts, plan_sharing
 from platform_plugin.relations.answers import Answer, StateTarget
 from platform_plugin.relations.bind.names import new_name
-from platform_plugin.relations.follow.ranges import ROW_IDS, rows_of, send_rows
+from platform_plugin.relations.follow.ranges import ROW_IDS, estimate_distinct, rows_of, send_rows
 from platform_plugin.relations.views.follow.strategy import hidden_columns, rows_parts
 from platform_plugin.relations.views.stores import rows_store, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from uuid import UUID
 
     from pyspark.sql import DataFrame
@@ -73,42 +74,84 @@ def range_queries(
     if not views:
         return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, hidden=ROW_IDS)) for guest in guests]
     by_name = {view.name: view for view in views}
-    statics: dict[str, DataFrame] = {}
-    parts = []
-    for view in views:
-        # A result that several views look up is one relation, so that they share what is made of it.
-        called = {part.name: f"static_{view.tables[part.name].uuid.hex}" for part in view.plan.statics if part.feeds is None}
-        statics |= {called[part]: frame for part, frame in view.statics.items()}
-        parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
-    # Which queries views share depends on nothing but their plans, so it is found out once.
-    once = (
-        work.lake.uuid,
-        snapshot.schema_version,
-        stream,
-        tuple(sorted(view.identity for view in views)),
-    )
-    shared = _PASSES.find(once, lambda: plan_sharing(parts, stream))
+    statics = {_result_name(view, part): frame for view in views for part, frame in view.statics.items() if part in _looked_up(view)}
+    known, shared = find_sharing(work, snapshot, stream, views)
     hidden = (ROW_IDS if guests else frozenset()).union(*(query.hidden for query in shared.queries))
-    used = {column.name for query in shared.queries for column in columns_in(query.query)}
+    used = find_columns(shared)
     rows = None if guests else send_rows(work, tail, used, hidden=hidden)
     is_small = rows is not None and _look_up_little(work, snapshot, views)
     if rows is None and wide is not None:
         rows = wide.rows_of(tail, cached)
     if rows is None and len(shared.queries) + len(guests) > 1:
         # Decoded once and kept until the run has ended.
-        rows = rows_of(work.session, work.lake, tail, hidden=hidden).persist()
+        columns = None if guests else own_columns(tail, used)
+        rows = rows_of(work.session, work.lake, tail, columns=columns, hidden=hidden).persist()
         cached.append(rows)
     for number, query in enumerate(shared.queries):
         names = {relation: new_name() for relation in query.relations}
         frames = {name: statics[relation] for relation, name in names.items() if relation in statics}
         frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, hidden=query.hidden)
         targets = tuple(_target(by_name[part.view], part) for part in query.parts)
-        known = (*once, number)
         frame = query_relations(work.session, query.sql(names), frames)
-        answers.append(Answer(frame=frame, targets=targets, cached_as=known, is_small=is_small))
+        answers.append(Answer(frame=frame, targets=targets, cached_as=(*known, number), is_small=is_small))
     if rows is not None:
         answers += [guest.answer(work, rows) for guest in guests]
     return answers
+
+
+def find_sharing(work: Workspace, snapshot: Snapshot, stream: str, views: Sequence[ViewTask]) -> tuple[tuple[object, ...], SharedPass]:
+    """The queries that these views share over a range, and what they are known by.
+
+    They depend on plans, and on about how many rows and different values the range has.
+    """
+    tail = views[0].ranges[stream]
+    distinct = estimate_distinct(work.lake, tail, _key_columns(stream, views)) if len(views) > 1 else {}
+    sizes = tuple(sorted((name, count.bit_length()) for name, count in distinct.items()))
+    known = (
+        work.lake.uuid,
+        snapshot.schema_version,
+        stream,
+        tuple(sorted(view.identity for view in views)),
+        *((tail.row_count.bit_length(), sizes) if sizes else ()),
+    )
+
+    def plan() -> SharedPass:
+        parts = []
+        for view in views:
+            # A result that several views look up is one relation, so that they share what is made of it.
+            called = {part: _result_name(view, part) for part in _looked_up(view)}
+            parts.append(ViewParts(view=view.name, plan=view.plan, statics=called))
+        return plan_sharing(parts, stream, rows=tail.row_count, distinct=distinct)
+
+    return known, _PASSES.find(known, plan)
+
+
+def find_columns(shared: SharedPass) -> frozenset[str]:
+    """The names of all columns that the queries mention."""
+    return frozenset(column.name for query in shared.queries for column in columns_in(query.query))
+
+
+def own_columns(tail: Range, names: Collection[str]) -> list[str]:
+    """Those of a stream's columns that have these names; one at least, since a frame without columns has no rows."""
+    fields = tail.stream.fields
+    return [field.name for field in fields if field.name in names] or [fields[0].name]
+
+
+def _key_columns(stream: str, views: Sequence[ViewTask]) -> list[str]:
+    """The columns of a stream by which views group it."""
+    queries = [part.query for view in views for part in view.plan.streams if part.stream == stream]
+    columns = [column_of(item.value.node) for query in queries if isinstance(query, Aggregate) for item in query.keys]
+    own = {field.name for field in views[0].ranges[stream].stream.fields}
+    return sorted({column.name for column in columns if column is not None and column.name in own})
+
+
+def _looked_up(view: ViewTask) -> list[str]:
+    """The static parts whose results a view looks up."""
+    return [part.name for part in view.plan.statics if part.feeds is None]
+
+
+def _result_name(view: ViewTask, part: str) -> str:
+    return f"static_{view.tables[part].uuid.hex}"
 
 
 def _target(view: ViewTask, part: SharedPart) -> StateTarget:

@@ -17,7 +17,7 @@ from platform_plugin.relations.follow.maintained import DueRelation, Maintenance
 from platform_plugin.relations.follow.shared_rows import SharedFrame, SharedRows
 from platform_plugin.relations.views.follow.advance import plan_moves
 from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions, is_for_tasks
-from platform_plugin.relations.views.follow.passes import range_queries
+from platform_plugin.relations.views.follow.passes import find_columns, find_sharing, own_columns, range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
 from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_columns, rows_parts, strategy_of
@@ -238,11 +238,14 @@ def _ask_spark(
     answers: list[Answer] = []
     for stream, ranges in _by_stream({key: views for key, (views, _) in left.items()}).items():
         of_stream = [(views, guests) for (name, _, _), (views, guests) in left.items() if name == stream]
+        tasks = [[view.task(work, snapshot) for view in views] for views, _ in of_stream]
         hidden = {column for views, _ in of_stream for view in views for column in hidden_columns(view.plan, stream)}
-        wide = SharedFrame(work, ranges, hidden)
-        for views, guests in of_stream:
-            tasks = [view.task(work, snapshot) for view in views]
-            answers += range_queries(work, snapshot, stream, tasks, cached, wide=wide, guests=guests)
+        grouped = [[task for task in own if not task.is_deferred] for own in tasks]
+        is_narrow = len(ranges) > 1 and not any(guests for _, guests in of_stream)
+        used = [find_columns(find_sharing(work, snapshot, stream, own)[1]) for own in grouped if own] if is_narrow else []
+        wide = SharedFrame(work, ranges, hidden, own_columns(ranges[0], frozenset().union(*used)) if used else None)
+        for (_, guests), own in zip(of_stream, tasks, strict=True):
+            answers += range_queries(work, snapshot, stream, own, cached, wide=wide, guests=guests)
     return answers
 
 
