@@ -21,7 +21,7 @@ demo: ## the tour: files become assets, rows flow, sensors decide, runs maintain
 	$(RUN) python -m deploy.interrupt deploy.demo
 
 test: ## every test but the slow ones (ARGS="tests/lake -x" narrows it)
-	$(RUN) python -m pytest -m "not slow" -n $(JOBS) $(ARGS)
+	$(RUN) python -m pytest -m "not slow" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-slow: ## the slow ones: crashes, concurrency, long histories, the built wheel
 	$(RUN) python -m pytest -m slow -n $(JOBS) $(ARGS)
