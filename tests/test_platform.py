@@ -59,7 +59,7 @@ def data_files(platform):
     return sorted(path for path in (platform.lake.location.folder).rglob("*.parquet"))
 
 
-def wait_until(holds, seconds=15.0):
+def wait_until(holds, seconds=60.0):
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not so in time, among the threads {sorted(t.name for t in threading.enumerate())}"
@@ -110,7 +110,7 @@ def test_a_time_out_ends_a_query_soon_and_leaves_nothing(platform, spark_server)
         platform.execute(ENDLESS, timeout=timedelta(seconds=1))
     with pytest.raises(QueryInterrupted, match="after 1 seconds"):
         platform.execute(f"CREATE TABLE t AS {ENDLESS}", timeout=timedelta(seconds=1))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     wait_until(lambda: running(spark_server) == 0)
     assert leases(platform) == 0
     assert data_files(platform) == []
@@ -132,31 +132,25 @@ def test_a_killed_client_leaves_no_job_and_no_lease(platform, url, spark_server)
     platform.execute("SELECT 1").close()
     other = child(f"p = Platform.open(sys.argv[1]); p.lake.lease(); p.execute({ENDLESS!r})", url)
     # Other tests use the same server: what runs there may be theirs.
-    wait_until(lambda: leases(platform) > 1 and running(spark_server) > 0, 40)
+    wait_until(lambda: leases(platform) > 1 and running(spark_server) > 0)
     other.kill()
     other.wait()
-    wait_until(lambda: running(spark_server) == 0, 10)
+    wait_until(lambda: running(spark_server) == 0)
     assert leases(platform) > 0
     platform.lake.expire(datetime.now(UTC))
     assert leases(platform) == 0
 
 
-def test_a_server_that_ended_since_the_last_statement_is_replaced_without_a_word(url, tmp_path, monkeypatch):
-    monkeypatch.setenv(RUNTIME_VARIABLE, str(tmp_path / "runtime"))
-    runtime = open_runtime(tmp_path / "runtime")
-    try:
-        with Platform.create(url) as platform:
-            platform.execute("CREATE TABLE t AS SELECT id FROM range(10)")
-            details = status(runtime=runtime).details
-            os.kill(details["jvm_pid"], signal.SIGKILL)
-            os.kill(details["pid"], signal.SIGKILL)
-            wait_until(lambda: not status(runtime=runtime).running)
-            assert list(platform.execute("SELECT count(*) FROM t")) == [(10,)]
-            assert status(runtime=runtime).details["pid"] != details["pid"]
-            stop(runtime=runtime)
-            assert platform.execute("INSERT INTO t SELECT id FROM range(5)").row_count == 5
-    finally:
-        stop(runtime=runtime)
+def test_a_server_that_ended_since_the_last_statement_is_replaced_without_a_word(platform, spark_server):
+    platform.execute("CREATE TABLE t AS SELECT id FROM range(10)")
+    details = status(runtime=spark_server).details
+    os.kill(details["jvm_pid"], signal.SIGKILL)
+    os.kill(details["pid"], signal.SIGKILL)
+    wait_until(lambda: not status(runtime=spark_server).running)
+    assert list(platform.execute("SELECT count(*) FROM t")) == [(10,)]
+    assert status(runtime=spark_server).details["pid"] != details["pid"]
+    stop(runtime=spark_server)
+    assert platform.execute("INSERT INTO t SELECT id FROM range(5)").row_count == 5
 
 
 def test_a_failed_statement_leaves_no_files_and_no_lease(platform):

@@ -44,7 +44,7 @@ def platform(environment, warm):
 
     def run(*arguments, stdin="", check=None, cwd=ROOT, **changes):
         variables = {name: value for name, value in (environment | changes).items() if value is not None}
-        done = warm.run(arguments, stdin=stdin, env=variables, cwd=cwd, seconds=90)
+        done = warm.run(arguments, stdin=stdin, env=variables, cwd=cwd, seconds=200)
         assert "Traceback" not in done.stderr or "--debug" in arguments, done.stderr
         if check is not None:
             assert done.returncode == check, done.stderr

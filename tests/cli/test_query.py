@@ -114,7 +114,7 @@ def test_a_reader_who_goes_away_ends_the_query_quietly(lake, environment):
     with subprocess.Popen(query, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"id\n"
         process.stdout.close()
-        assert process.wait(30) == 141
+        assert process.wait(60) == 141
         assert process.stderr.read() == b""
 
 
@@ -126,7 +126,7 @@ def test_a_signal_ends_the_query_also_in_the_background(lake, environment, spark
     with subprocess.Popen(query, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         _wait(lambda: status(runtime=spark_server).details["running_jobs"] > 0)
         process.send_signal(number)
-        assert process.wait(15) == code
+        assert process.wait(60) == code
         assert process.stderr.read() == told
     _wait(lambda: status(runtime=spark_server).details["running_jobs"] == 0)
     with Platform.open(lake) as platform, platform.lake.reading() as connection:

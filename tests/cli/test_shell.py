@@ -34,7 +34,7 @@ def test_the_shell_shows_relations_and_says_what_is_wrong_and_stays(terminal, en
     assert "timing is on" in ask(terminal, "\\timing\n", "timing is on")
     ask(terminal, "SHOW\nTABLES\n;\n", "took")
     terminal.type("\\q\n")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
 
 
 def test_history_is_for_the_owner_s_eyes_only(terminal, tmp_path):
@@ -55,7 +55,7 @@ def test_control_c_drops_what_is_typed_and_control_d_leaves(terminal):
     terminal.type("never finished\x03")
     terminal.read_until(PROMPT)
     terminal.type("\x04")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
 
 
 @pytest.mark.spark
@@ -68,7 +68,7 @@ def test_control_c_ends_the_query_and_not_the_shell(terminal):
     terminal.read_until(PROMPT)
     assert "43" in ask(terminal, "SELECT 42 + 1 AS answer;\n", "at snapshot")
     terminal.type("\\q\n")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
 
 
 @pytest.mark.parametrize(

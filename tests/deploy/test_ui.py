@@ -52,7 +52,7 @@ def test_a_signal_ends_it_and_everything_it_started(tmp_path, number):
         process.send_signal(number)
         try:
             # A child that does not obey is waited for, and then killed, after longer.
-            assert process.wait(15) == (130 if number == signal.SIGINT else 0)
+            assert process.wait(60) == (130 if number == signal.SIGINT else 0)
             told = process.stdout.read()
             assert "stopping, 2 runs are cancelled" in told
             assert "the Spark server goes on" in told

@@ -140,13 +140,8 @@ def test_every_admitted_query_can_be_written_as_what_runs_are_given(name: str) -
             assert "SELECT" in query.sql()
 
 
-@settings(max_examples=10)
-@given(texts=st.lists(queries(), min_size=1, max_size=4), found=rows())
-def test_what_runs_are_given_for_random_queries_adds_what_each_part_says(
-    engine: duckdb.DuckDBPyConnection,  # noqa: F811
-    texts: list[str],
-    found: Rows,
-) -> None:
+def check_parts(engine: duckdb.DuckDBPyConnection, texts: list[str], found: Rows) -> None:  # noqa: F811
+    """What is written for several views at once adds to each of their parts what the part alone would."""
     fill(engine, found)
     views = [ViewParts(view=f"v{number}", plan=split(text)) for number, text in enumerate(texts)]
     statics = [
@@ -171,6 +166,24 @@ def test_what_runs_are_given_for_random_queries_adds_what_each_part_says(
                     added = ask(engine, f"WITH {made}, {nothing} {part.sql(names)}")
                 assert added == alone
     assert not parts
+
+
+@settings(max_examples=10)
+@given(texts=st.lists(queries(), min_size=1, max_size=4), found=rows())
+def test_what_runs_are_given_for_random_queries_adds_what_each_part_says(
+    engine: duckdb.DuckDBPyConnection,  # noqa: F811
+    texts: list[str],
+    found: Rows,
+) -> None:
+    check_parts(engine, texts, found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@settings(max_examples=40)
+@given(texts=st.lists(queries(), min_size=1, max_size=4), found=rows())
+def test_so_it_does_for_many_more(engine: duckdb.DuckDBPyConnection, texts: list[str], found: Rows) -> None:  # noqa: F811
+    check_parts(engine, texts, found)
 
 
 @pytest.mark.spark
