@@ -17,6 +17,8 @@ from platform_plugin.cli.output.amounts import parse_age, parse_duration_amount,
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_ENGINES = ("auto", "local", "executors", "spark_sql")
+
 _ABOUT = "SQL on a lake that stays current: streams, history tables and views, with Spark behind them."
 _CLOSING = """\
 first steps:
@@ -194,6 +196,9 @@ def _add_maintain(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--once", action="store_true", help="end after one run; a failure ends it as well")
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
     sub.add_argument("--dry-run", action="store_true", help="only say what a run would do now")
+    sub.add_argument(
+        "--engine", choices=_ENGINES, type=str.lower, help="what groups new rows, whatever views and lake ask for (default: as they do)"
+    )
     _add_gates(sub)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.errors import PlatformError
     from platform_plugin.lake.catalogue.tables import Name
     from platform_plugin.maintenance.run import MaintenanceOutcome
@@ -36,8 +37,10 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     line = ProgressLine("maintaining")
     with Platform.open(url, watcher=line.watch, limits=dict(given.engine_limit)) as platform, hold_to_suites(platform.lake, given):
         if given.dry_run:
-            return _show_due(platform, only, json_lines=given.json)
-        maintainer = Maintainer(platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance)
+            return _show_due(platform, only, engine=given.engine, json_lines=given.json)
+        maintainer = Maintainer(
+            platform.work, only, interval_seconds=given.interval.total_seconds(), progress=line.advance, engine=given.engine
+        )
         observer = _MaintainReport(json_lines=given.json)
         with handle_stop_signals(maintainer):
             if given.once:
@@ -50,7 +53,7 @@ def run_maintain_command(given: argparse.Namespace) -> int:
     return 1 if given.once and observer.troubled else 0
 
 
-def _show_due(platform: Platform, only: Sequence[Name] | None, *, json_lines: bool) -> int:
+def _show_due(platform: Platform, only: Sequence[Name] | None, *, engine: EngineName | None, json_lines: bool) -> int:
     """Print what a run would do now; 1 if it would fail for a relation."""
     from platform_plugin.maintenance.due import describe_due
     from platform_plugin.maintenance.run import find_due
@@ -59,7 +62,7 @@ def _show_due(platform: Platform, only: Sequence[Name] | None, *, json_lines: bo
 
     for name in only or ():
         check_maintained(platform.work, name)
-    due, failed = find_due(platform.work, Selection(names=None if only is None else frozenset(only)))
+    due, failed = find_due(platform.work, Selection(names=None if only is None else frozenset(only)), engine=engine)
     if json_lines:
         print_document(
             {
@@ -70,6 +73,12 @@ def _show_due(platform: Platform, only: Sequence[Name] | None, *, json_lines: bo
     else:
         print("\n".join(describe_due(due, failed) or ["nothing is due"]))
     return 1 if failed else 0
+
+
+def _engines_text(done: MaintenanceOutcome) -> str:
+    """The engines of a run, in the order in which they ran."""
+    names = dict.fromkeys(run.engine for run in done.engine_runs)
+    return f"by {' and '.join(names)}, " if names else ""
 
 
 class _MaintainReport:
@@ -95,7 +104,9 @@ class _MaintainReport:
                     "groups": done.groups,
                     "compacted": done.compacted,
                     "jobs": done.jobs,
+                    "tasks": done.tasks,
                     "on_spark": done.on_spark,
+                    "engines": [run.document() for run in done.engine_runs],
                     "seconds": done.seconds,
                     "snapshot": done.snapshot.id,
                     "failed": {name: failure_document(error) for name, error in done.failed.items()},
@@ -107,7 +118,7 @@ class _MaintainReport:
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}")
             if done.views:
                 what = f"{count_text(done.rows, 'row')} into {count_text(done.groups, 'group')} of {count_text(len(done.views), 'view')}"
-                cost = f"{count_text(done.jobs, 'job')}, snapshot {done.snapshot.id}, {seconds_text(done.seconds)}"
+                cost = f"{_engines_text(done)}{count_text(done.jobs, 'job')}, snapshot {done.snapshot.id}, {seconds_text(done.seconds)}"
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {what}, {cost}")
             if done.samples:
                 print(f"{datetime.now(UTC).astimezone():%H:%M:%S}  {count_text(len(done.samples), 'sample')} consumed what arrived")

@@ -85,17 +85,21 @@ __all__ = [
 
 
 def connect(
-    url: str | Path | sa.URL | None = None, *, shared: SharedPlatform | None = None, limits: Mapping[str, int | str] | None = None
+    url: str | Path | sa.URL | None = None,
+    *,
+    shared: SharedPlatform | None = None,
+    limits: Mapping[str, int | str] | None = None,
+    engine: str | None = None,
 ) -> Connection:
     """Open the lake at a URL or folder; with `shared`, join a platform that is open already and that others use too.
 
-    `limits` are those of the engines, which SHOW LIMITS lists.
+    `limits` are those of the engines, which SHOW LIMITS lists, and `engine` is the one that maintains relations.
     """
     if shared is not None:
         return Connection(shared)
     if url is None:
         raise InterfaceError("a connection needs the URL of a lake", hint="write connect('platform+local:///path/to/lake')")
-    own = SharedPlatform(lake_url(url), limits)
+    own = SharedPlatform(lake_url(url), limits, engine)
     connection = Connection(own)
     own.give_up()
     return connection

@@ -140,7 +140,7 @@ class PlatformDialect(PlatformReflection):
             return dbapi.connect(*cargs, **cparams)
         with self._lock:
             if self._shared is None:
-                self._shared = SharedPlatform(dbapi.lake_url(cparams["url"]), cparams.get("limits"))
+                self._shared = SharedPlatform(dbapi.lake_url(cparams["url"]), cparams.get("limits"), cparams.get("engine"))
             return dbapi.connect(shared=self._shared)
 
     def give_up(self) -> None:

@@ -18,9 +18,10 @@ class SharedPlatform:
     A forked child opens its own: neither the catalogue's connections nor the channel to Spark survive a fork.
     """
 
-    def __init__(self, url: str, limits: Mapping[str, int | str] | None = None) -> None:
+    def __init__(self, url: str, limits: Mapping[str, int | str] | None = None, engine: str | None = None) -> None:
         self._url = url
         self._limits = limits
+        self._engine = engine
         self._lock = threading.Lock()
         self._platform: Platform | None = None
         self._process = os.getpid()
@@ -34,7 +35,7 @@ class SharedPlatform:
             self._lock, self._platform, self._process = threading.Lock(), None, os.getpid()
         with self._lock:
             if self._platform is None:
-                self._platform = Platform.open(self._url, limits=self._limits)
+                self._platform = Platform.open(self._url, limits=self._limits, engine=self._engine)
             return self._platform
 
     def join(self) -> Platform:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from platform_plugin.engine.option import ENGINE, check_engine
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.tables import View
@@ -30,6 +31,7 @@ from platform_plugin.relations.views.record import read_records
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -43,7 +45,9 @@ def run_refresh_view(
 ) -> Result:
     """Let one view consume what has arrived now, and store its result."""
     view = _find_view(work, statement, work.lake.snapshot())
-    done = run_maintenance(work, [view.name], kinds=(VIEW, RESULT), flush=True, again=True, timeout=timeout, progress=progress)
+    done = run_maintenance(
+        work, [view.name], kinds=(VIEW, RESULT), flush=True, again=True, timeout=timeout, progress=progress, engine=_engine(statement)
+    )
     if done.failed:
         raise next(iter(done.failed.values()))
     message = f"view {view.name} consumed {count_text(done.rows, 'row')} in {count_text(done.groups, 'group')}"
@@ -58,7 +62,9 @@ def run_refresh_sample(
     """Let a sample of a stream consume what has arrived; draw any other one again and store it for later reads."""
     sample = _find_sample(work, statement, work.lake.snapshot())
     if sample.definition.source == "stream":
-        done = run_maintenance(work, [sample.table.name], kinds=(SAMPLE,), again=True, timeout=timeout, progress=progress)
+        done = run_maintenance(
+            work, [sample.table.name], kinds=(SAMPLE,), again=True, timeout=timeout, progress=progress, engine=_engine(statement)
+        )
         if done.failed:
             raise next(iter(done.failed.values()))
         return statement_result(done.snapshot, f"sample {sample.name} consumed {count_text(done.rows, 'row')}", rows=done.rows)
@@ -71,7 +77,7 @@ def run_refresh_stream(
 ) -> Result:
     """Let a stream consume the next batch of the table that it follows."""
     stream = _find_follower(work, statement, work.lake.snapshot())
-    done = run_maintenance(work, [stream.name], kinds=(FEED,), again=True, timeout=timeout, progress=progress)
+    done = run_maintenance(work, [stream.name], kinds=(FEED,), again=True, timeout=timeout, progress=progress, engine=_engine(statement))
     if done.failed:
         raise next(iter(done.failed.values()))
     return statement_result(done.snapshot, f"stream {stream.name} consumed {count_text(done.fed, 'row')}", rows=done.fed)
@@ -90,9 +96,15 @@ def explain_refresh(work: Workspace, explain: Explain, _arguments: Arguments) ->
         name, kinds = _find_follower(work, explain.statement, snapshot).name, frozenset({FEED})
     else:
         name, kinds = _find_view(work, cast("RefreshView", explain.statement), snapshot).name, frozenset({VIEW, RESULT})
-    due, failed = find_due(work, Selection(names=frozenset({name}), kinds=kinds, flush=True, again=True))
+    selection = Selection(names=frozenset({name}), kinds=kinds, flush=True, again=True)
+    due, failed = find_due(work, selection, engine=_engine(cast("RefreshView", explain.statement)))
     lines = describe_due(due, failed) or [f"nothing waits for {name}"]
     return Result(pa.table({"plan": lines}), snapshot=snapshot)
+
+
+def _engine(statement: RefreshView | RefreshSample | RefreshStream) -> EngineName | None:
+    """The engine that a REFRESH asks for."""
+    return next((check_engine(str(option.value)) for option in statement.options if option.name == ENGINE), None)
 
 
 def _find_view(work: Workspace, statement: RefreshView, snapshot: Snapshot) -> View:

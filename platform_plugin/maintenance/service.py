@@ -17,6 +17,7 @@ from platform_plugin.relations.views.record import read_records
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Name
@@ -43,11 +44,13 @@ class Maintainer:
         *,
         interval_seconds: float = 1.0,
         progress: ProgressHandler | None = None,
+        engine: EngineName | None = None,
     ) -> None:
         self._work = work
         self._only = only
         self._interval = interval_seconds
         self._progress = progress
+        self._engine = engine
         self._repeating = RepeatedWork(work)
 
     def stop(self) -> None:
@@ -67,7 +70,7 @@ class Maintainer:
         self._repeating.run(self._maintain, succeeded, observer.failed, fatal=PlatformError if once else ())
 
     def _maintain(self) -> MaintenanceOutcome:
-        return run_maintenance(self._work, self._only, progress=self._progress)
+        return run_maintenance(self._work, self._only, progress=self._progress, engine=self._engine)
 
 
 def check_maintained(work: Workspace, name: Name) -> None:

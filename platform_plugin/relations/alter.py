@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.algebra.types.data_types import Primitive
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.language import statements as s
 from platform_plugin.language.text.places import locate_offset
 from platform_plugin.relations.bind.names import lake_name, place_errors
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from platform_plugin.engine.workspace import Workspace
-    from platform_plugin.lake.catalogue.tables import Table
+    from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.relations.result import Result
 
@@ -30,6 +31,9 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
     name = lake_name(statement.name)
     if statement.if_exists and find_existing(lake, name, base) is None:
         return statement_result(base, f"{statement.kind.lower()} {name} does not exist")
+    found = find_existing(lake, name, base)
+    if isinstance(found, View):
+        return _alter_view(work, statement, found, base)
     table = find_target(lake, statement.name, base)
     kind = find_kind(lake, table, base)
     actual = kind.name
@@ -47,6 +51,25 @@ def run_alter(work: Workspace, statement: s.Alter) -> Result:
         if twin is not None and not isinstance(statement.change, s.AddColumn | s.RenameRelation | s.SetOptions):
             _alter(commit, twin, statement.change, None, None)
     return statement_result(commit.made, f"{actual} {name} altered")
+
+
+def _alter_view(work: Workspace, statement: s.Alter, view: View, base: Snapshot) -> Result:
+    """Change options of a view; everything else is another view."""
+    lake = work.lake
+    kind = find_kind(lake, view, base)
+    if kind.name != statement.kind.lower():
+        raise locate_offset(statement.name.span).attach(
+            InvalidValue(f'"{view.name}" is a {kind.name}, not a {statement.kind.lower()}', hint=f"write ALTER {kind.name.upper()}")
+        )
+    if not isinstance(statement.change, s.SetOptions):
+        raise locate_offset(statement.name.span).attach(
+            InvalidValue(f'of view "{view.name}" only options can be altered', hint="CREATE OR REPLACE VIEW makes another view of the name")
+        )
+    with lake.reading() as connection:
+        declaration = read_declaration(connection, view.uuid)
+    with place_errors(statement.span), lake.commit(f"alter view {view.name}", base=base) as commit:
+        kind.set_query_options(work, commit, view, declaration, statement.change.options)
+    return statement_result(commit.made, f"view {view.name} altered")
 
 
 def _alter(

@@ -132,6 +132,15 @@ class Kind(Listener, Protocol[R_contra]):
 
         declare_options(commit, table, declaration, dict(stored_option(option) for option in options))
 
+    def set_query_options(
+        self, work: Workspace, commit: Commit, view: R_contra, declaration: Declaration, options: Sequence[s.Option]
+    ) -> None:
+        """The same of a kind whose relations are queries with a name."""
+        from platform_plugin.errors import InvalidValue
+
+        del work, commit, view, declaration, options
+        raise InvalidValue(f"options of a {self.name} can't be altered", hint="create it again")
+
     def maintenance(self) -> Sequence[Maintenance[Any]]:
         """How its relations are maintained, if they store what follows from other relations."""
         return ()

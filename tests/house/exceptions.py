@@ -225,7 +225,6 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "orchestration/shown/metadata": ("orchestration/assets/test_assets",),
     "quality/difference": ("quality/test_cases",),
     "quality/yaml_lines": ("quality/test_cases", "orchestration/components/test_documentation"),
-    "relations/alter": ("sql/test_scripts",),
     "relations/answers": ("relations/views/test_maintaining",),
     "relations/bind/names": ("relations/streams/test_reading", "sql/test_scripts"),
     "relations/bind/plans": ("select/test_rules", "select/test_lookup"),

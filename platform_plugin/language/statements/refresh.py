@@ -9,6 +9,8 @@ from platform_plugin.language.statements.statement import (
     Statement,
     StatementOpening,
 )
+from platform_plugin.language.text import options as known
+from platform_plugin.language.text.options import Option, read_options
 
 if TYPE_CHECKING:
     from platform_plugin.language.text.cursor import TokenCursor
@@ -20,6 +22,7 @@ class RefreshView(Statement):
     """The continuous view to maintain now."""
 
     name: WrittenName
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,7 @@ class RefreshSample(Statement):
     """The sample to maintain now."""
 
     name: WrittenName
+    options: tuple[Option, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +45,12 @@ class RefreshStream(Statement):
     """The stream whose table is to be followed now."""
 
     name: WrittenName
+    options: tuple[Option, ...] = ()
 
 
 def read_refresh_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH VIEW."""
-    return RefreshView(name=cursor.name("a view name"))
+    return RefreshView(name=cursor.name("a view name"), options=_read_options(cursor))
 
 
 def read_rebuild_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
@@ -55,9 +60,13 @@ def read_rebuild_view(cursor: TokenCursor, _: StatementOpening) -> Statement:
 
 def read_refresh_sample(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH SAMPLE."""
-    return RefreshSample(name=cursor.name("a sample name"))
+    return RefreshSample(name=cursor.name("a sample name"), options=_read_options(cursor))
 
 
 def read_refresh_stream(cursor: TokenCursor, _: StatementOpening) -> Statement:
     """The statement after REFRESH STREAM."""
-    return RefreshStream(name=cursor.name("a stream name"))
+    return RefreshStream(name=cursor.name("a stream name"), options=_read_options(cursor))
+
+
+def _read_options(cursor: TokenCursor) -> tuple[Option, ...]:
+    return read_options(cursor, known.RUN, "a run") if cursor.accept("WITH") else ()

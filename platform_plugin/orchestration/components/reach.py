@@ -22,6 +22,7 @@ class Lake(dg.Component, dg.Model, dg.Resolvable):
     url: str | None = Field(default=None, description="The lake; by default the one in PLATFORM_URL, or .platform/lake in the project.")
     create: bool = Field(default=True, description="Whether the first run creates the lake where it is a local folder that is not there.")
     limits: dict[str, int | str] = Field(default={}, description="Limits of the engines by name, in the process of a run.")
+    engine: str | None = Field(default=None, description="The engine that maintains relations: auto, local, executors or spark_sql.")
     in_process: bool = Field(default=True, description="Whether all steps of a run share a process, unless a job says otherwise.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
@@ -29,7 +30,10 @@ class Lake(dg.Component, dg.Model, dg.Resolvable):
         # A URL from the environment may hold a password, so Dagster is told only where to find it.
         named = dg.EnvVar(URL_VARIABLE) if os.environ.get(URL_VARIABLE) else lake_url(context.project_root)
         platform = PlatformResource(
-            url=self.url or named, create=self.create, limits={name: str(value) for name, value in self.limits.items()}
+            url=self.url or named,
+            create=self.create,
+            limits={name: str(value) for name, value in self.limits.items()},
+            engine=self.engine,
         )
         return dg.Definitions(
             resources={RESOURCE_KEY: platform, MANAGER: ViewReader(platform=platform)},

@@ -41,6 +41,8 @@ class PlatformResource(dg.ConfigurableResource[Any]):
     create: bool = Field(default=False, description="Create the lake when it is a local folder that does not exist yet.")
     limits: dict[str, str] = Field(default={}, description="Limits of the engines by name; SHOW LIMITS lists them.")
 
+    engine: str | None = Field(default=None, description="The engine that maintains relations: auto, local, executors or spark_sql.")
+
     _platform: Platform | None = PrivateAttr(default=None)
     _tag: str | None = PrivateAttr(default=None)
     _leases: list[Lease] = PrivateAttr(default_factory=list)
@@ -76,7 +78,9 @@ class PlatformResource(dg.ConfigurableResource[Any]):
             raise RuntimeError(message)
         if self._platform is None:
             self._platform = self._open()
+            option = self._platform.work.engine_option
             self._platform.work = _TaggedWorkspace(self._platform.lake, tag=self._tag, limits=self._platform.work.limits)
+            self._platform.work.engine_option = option
         return self._platform
 
     def execute(self, sql: str, parameters: Any = None) -> Result:
@@ -117,13 +121,13 @@ class PlatformResource(dg.ConfigurableResource[Any]):
 
     def _open(self) -> Platform:
         try:
-            return Platform.open(self.url, limits=self.limits)
+            return Platform.open(self.url, limits=self.limits, engine=self.engine)
         except CatalogueError:
             folder = Location.parse(self.url).folder
             if not self.create or folder is None or (folder / CATALOGUE_FILE).exists():
                 raise
         # Another run may create it meanwhile.
-        return Platform.create(self.url, exist_ok=True, limits=self.limits)
+        return Platform.create(self.url, exist_ok=True, limits=self.limits, engine=self.engine)
 
 
 class _TaggedWorkspace(Workspace):

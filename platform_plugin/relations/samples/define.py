@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.types.data_types import Decimal, Field, Primitive
+from platform_plugin.engine.option import ENGINE
 from platform_plugin.errors import InvalidValue, ObjectExists, UnknownObject
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare_relation, read_declaration
 from platform_plugin.lake.catalogue.tables import Table, View
@@ -219,6 +220,10 @@ def _seed(statement: s.CreateSample) -> int:
     return secrets.randbits(62) if given is None else int(str(given.value))
 
 
+def _engine(statement: s.CreateSample) -> str | None:
+    return next((str(option.value) for option in statement.options if option.name == ENGINE), None)
+
+
 def _definition(statement: s.CreateSample, relation: Table | View, source: Source) -> SampleDefinition:
     given = {option.name: option for option in statement.options}
     _check_sizes(statement)
@@ -242,4 +247,5 @@ def _definition(statement: s.CreateSample, relation: Table | View, source: Sourc
         window_seconds=window.total_seconds() if isinstance(window, timedelta) else None,
         retained=window == "retention",
         has_ladders=source != "view",
+        engine=_engine(statement),
     )

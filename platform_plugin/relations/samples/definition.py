@@ -25,7 +25,7 @@ class SampleDefinition:
 
     A window is a number of rows, a number of seconds, or what the stream holds (`retained`). A sample that merges others has them as its
     `parts` and no relation of its own. A weighted one weighs rows by a column, by their age at a time column, or by both. Samples of
-    earlier versions have no ladders, and keep the keys that they had.
+    earlier versions have no ladders, and keep the keys that they had. `engine` is the option of that name.
     """
 
     relation: str
@@ -43,6 +43,7 @@ class SampleDefinition:
     half_life: float | None = None
     time: str | None = None
     has_ladders: bool = False
+    engine: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SampleDefinition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.engine.option import narrow_engine
 from platform_plugin.errors import PlatformError, SnapshotExpired, UnknownObject
 from platform_plugin.relations.samples.record import read_progress
 from platform_plugin.relations.samples.reservoir.growing import find_pending
@@ -34,6 +35,7 @@ def sample_facts(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> d
         "weighted by": definition.weight,
         "half-life": None if definition.half_life is None else f"{definition.half_life:g} seconds of {definition.time}",
         "seed": definition.seed,
+        "engine": str(narrow_engine(work.engine_option, relation=definition.engine, run=None)),
     }
     with lake.reading() as connection:
         progress = read_progress(connection, sample.table.uuid, snapshot.id)

@@ -85,7 +85,12 @@ def sample_statement(lake: Lake, name: s.WrittenName, sample: SampleRecord, snap
         strata=() if definition.parts else definition.strata,
         size_per_stratum=None if definition.parts else definition.size_per_stratum,
         weight=definition.weight,
-        options=(*_window_option(definition), *_decay_options(definition), s.Option(name="seed", value=definition.seed)),
+        options=(
+            *_window_option(definition),
+            *_decay_options(definition),
+            *([] if definition.engine is None else [s.Option(name="engine", value=definition.engine)]),
+            s.Option(name="seed", value=definition.seed),
+        ),
     )
 
 

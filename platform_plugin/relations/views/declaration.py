@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from platform_plugin.engine.option import ENGINE
+from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.language.statements.create_view import CreateView
 from platform_plugin.language.text.comparing import normalise_statement
@@ -12,6 +14,7 @@ from platform_plugin.relations.declarations import UNCHANGED, DeclaredRelation, 
 from platform_plugin.relations.options import stored_option
 from platform_plugin.relations.views.define import run_create_view
 from platform_plugin.relations.views.follow.progress import read_last_progress
+from platform_plugin.relations.views.follow.strategy import BATCH
 from platform_plugin.relations.views.gates import refuse_gate_of_view
 from platform_plugin.relations.views.record import change_options, read_records, result_fields
 from platform_plugin.state.node import read_uses
@@ -23,13 +26,17 @@ if TYPE_CHECKING:
 
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, View
+    from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
     from platform_plugin.language.statements.statement import Statement
+    from platform_plugin.language.text.options import Option
 from platform_plugin.relations.views.record import ViewRecord
 
 # What may change while a view stays what it is, and what makes another view of it.
-_CHANGING = ("target_lag_seconds", "batch_rows", "suite")
+_CHANGING = ("target_lag_seconds", "batch_rows", ENGINE, "suite")
 _REMAKING = ("maintenance",)
+# A suite stands in the file that declares the view.
+_ALTERED = ("target_lag_seconds", "batch_rows", ENGINE)
 
 
 def read_declared(statement: Statement) -> DeclaredRelation | None:
@@ -104,6 +111,21 @@ def _set_options(work: Workspace, view: View, record: ViewRecord, options: Mappi
     """Give a continuous view other options, keeping what it has."""
     with work.lake.commit(f"target lag of view {view.name}") as commit:
         change_options(commit, record, options)
+
+
+def alter_options(work: Workspace, commit: Commit, view: View, options: Sequence[Option]) -> None:
+    """Change those options of a continuous view that do not make another view of it."""
+    with work.lake.reading() as connection:
+        record = read_records(connection, only=view.uuid).get(view.uuid)
+    if record is None:
+        raise InvalidValue(f'"{view.name}" is not a continuous view', hint="it stores nothing, so it has no options to alter")
+    changed = dict(stored_option(option) for option in options)
+    fixed = next((name for name in changed if name not in _ALTERED), None)
+    if fixed is not None:
+        raise InvalidValue(f'option "{fixed}" of view "{view.name}" is fixed', hint="CREATE OR REPLACE VIEW gives the view others")
+    if "batch_rows" in changed and record.options.get("maintenance") != BATCH:
+        raise InvalidValue("batch_rows is for views that are maintained in batches", hint="leave it out")
+    change_options(commit, record, {**record.options, **changed})
 
 
 def _options(statement: CreateView) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.algebra.plan.nodes import Output, outputs
 from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.engine.option import ENGINE, narrow_engine
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.ring.arrivals import read_arrived_beyond
 from platform_plugin.lake.values.stall import pinned_text
@@ -47,7 +48,10 @@ def has_group_per_row(groups: int, rows: int) -> bool:
 
 def view_facts(work: Workspace, name: str, record: ViewRecord, snapshot: Snapshot, *, internal: bool = False) -> dict[str, Any]:
     """The figures of a continuous view, from the catalogue alone; `internal` adds the names of its states' tables."""
-    facts: dict[str, Any] = {"maintenance": record.options.get("maintenance", "split")}
+    facts: dict[str, Any] = {
+        "maintenance": record.options.get("maintenance", "split"),
+        "engine": str(narrow_engine(work.engine_option, relation=record.options.get(ENGINE), run=None)),
+    }
     try:
         plan = find_plan(work, record, snapshot)
         ranges = stream_ranges(plan, view_ranges(work, name, record, plan, snapshot))

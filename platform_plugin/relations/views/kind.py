@@ -130,6 +130,13 @@ class ViewKind(DeclarableKind["View"]):
         del snapshot
         return view_text(lake, relation, declaration)
 
+    def set_query_options(self, work: Workspace, commit: Commit, view: View, declaration: Declaration, options: Sequence[s.Option]) -> None:
+        """The lag, the size of batches and the engine of a continuous view; it is maintained on as it was."""
+        from platform_plugin.relations.views.declaration import alter_options
+
+        del declaration
+        alter_options(work, commit, view, options)
+
     def drop(self, work: Workspace, commit: Commit, relation: View, snapshot: Snapshot, *, alone: bool) -> None:
         """Drop it, with those of its tables that no other view shares."""
         from platform_plugin.relations.views.build import drop_views
