@@ -197,7 +197,11 @@ def _add_maintain(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--interval", type=_positive, default=timedelta(seconds=1), metavar="TIME", help="how often to look (default: 1s)")
     sub.add_argument("--dry-run", action="store_true", help="only say what a run would do now")
     sub.add_argument(
-        "--engine", choices=_ENGINES, type=str.lower, help="what groups new rows, whatever views and lake ask for (default: as they do)"
+        "--engine",
+        choices=_ENGINES,
+        type=str.lower,
+        metavar="NAME",
+        help="what groups new rows, whatever views and lake ask for (default: as they do)",
     )
     _add_gates(sub)
 

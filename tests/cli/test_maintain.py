@@ -52,7 +52,7 @@ def test_what_is_behind_is_maintained(platform, url):
         made.execute("CREATE VIEW shares AS SELECT sum(10 DIV id) AS n FROM s")
         made.execute("INSERT INTO s VALUES (1), (2)")
     done = platform("maintain", "--once")
-    assert "2 rows into 2 groups of 2 views, 2 jobs, " in done.stdout
+    assert "2 rows into 2 groups of 2 views, by local and spark_sql, 2 jobs, " in done.stdout
     with Platform.open(url) as opened:
         found = opened.execute("SELECT n FROM total")
         assert (list(found), found.metrics) == ([(2,)], None), "its result is at hand"
