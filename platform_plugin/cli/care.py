@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from platform_plugin.select.overview import Overview
 
 URL_VARIABLE = "PLATFORM_URL"
+_MOST_ENGINES = 8
 
 
 def lake_url(given: argparse.Namespace) -> str:
@@ -122,6 +123,16 @@ def _print_relations(overview: Overview, now: datetime) -> None:
         print("          no relations yet: CREATE TABLE or CREATE STREAM makes the first")
 
 
+def _print_engines(overview: Overview) -> None:
+    """What maintained relations last, the newest first."""
+    for last in overview.engines[:_MOST_ENGINES]:
+        names = last.relations[0] + (f" and {len(last.relations) - 1} more" if len(last.relations) > 1 else "")
+        about = "" if last.estimated_seconds is None else f", about {seconds_text(last.estimated_seconds)} estimated"
+        tasks = f", {count_text(last.tasks, 'task')} on {count_text(last.executors, 'executor')}" if last.executors else ""
+        print(f"\n{names}: maintained by engine {last.engine} in {seconds_text(last.seconds)}{about}{tasks}")
+        print(f"  {last.why}")
+
+
 def _show_status(given: argparse.Namespace) -> int:
     import os
 
@@ -162,6 +173,7 @@ def _show_status(given: argparse.Namespace) -> int:
     if copies:
         print(f"copies    {byte_text(sum(copy.bytes for copy in copies))} in {count_text(len(copies), 'file')} of {locate_cache()}")
     _print_relations(overview, now)
+    _print_engines(overview)
     for stall in overview.stalls:
         first, *others = stall.lines
         print(f"\n{stall.schema}.{stall.name} is stalled: {first}")

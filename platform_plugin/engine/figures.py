@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from platform_plugin.lake.read.notes import NOTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -65,8 +67,6 @@ class EngineRun:
         return {name: value for name, value in found.items() if value is not None}
 
 
-NOTED = "engines"
-"""The note of a commit that has what engines did for it."""
 _MOST_NOTED = 100
 
 

@@ -44,7 +44,8 @@ UNSEEN_SECONDS = 60.0
 """What is added for files that executors may not see, so that whoever certainly sees them comes first."""
 
 _WEIGHT = 0.3
-_TELLING = 100_000
+TELLING = 100_000
+"""A run of fewer rows tells nothing about rows."""
 # One run on a busy machine must not keep an engine from ever being chosen, and so measured, again.
 _LARGEST_STEP = 2.0
 
@@ -137,7 +138,7 @@ class MeasuredRates:
         """
         with self._lock:
             known = self.of(engine, distance)
-            if ratio is not None and size.rows >= _TELLING:
+            if ratio is not None and size.rows >= TELLING:
                 factor = _move(ratio)
                 far = known.far_byte * factor if distance == "far" else known.far_byte
                 known = known._replace(row=known.row * factor, plan=known.plan * factor, far_byte=far)

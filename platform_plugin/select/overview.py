@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from platform_plugin.lake.read.notes import parse_engine_notes
 from platform_plugin.lake.values.stall import Stall
 from platform_plugin.relations.kinds import is_hidden, named_kind
 
@@ -90,6 +91,7 @@ _CONSUMERS = """
     SELECT input, position, note FROM platform_cursor
     WHERE end_snapshot IS NULL AND substr(note, 1, 8) = '{"holds"' ORDER BY position, owner
 """
+_NOTES = "SELECT snapshot_id, commit_extra_info FROM ducklake_snapshot_changes ORDER BY snapshot_id DESC LIMIT 200"
 _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 
@@ -136,6 +138,25 @@ class ConsumedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastEngine:
+    """What maintained some relations last: the engine, its reason, what it was estimated to take and took, and its tasks."""
+
+    relations: tuple[str, ...]
+    snapshot: int
+    engine: str
+    why: str
+    rows: int
+    seconds: float
+    estimated_seconds: float | None = None
+    tasks: int = 0
+    executors: int = 0
+    skew: float | None = None
+    core_rows_per_second: float | None = None
+    client_bytes: int = 0
+    jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The figures of a lake and the sizes of its relations."""
 
@@ -148,6 +169,8 @@ class Overview:
     stalls: tuple[Stall, ...] = ()
     pinned: tuple[PinnedChange, ...] = ()
     consumers: tuple[ConsumedTable, ...] = ()
+    engines: tuple[LastEngine, ...] = ()
+    """The last runs of engines, newest first, each with the relations that none after it maintained; of the newest commits."""
 
     @property
     def bytes(self) -> int:
@@ -267,6 +290,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         snapshots=int(catalogue.rows(_COUNT)[0][0]),
         leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
         relations=tuple(relations),
+        engines=read_engine_notes(catalogue.rows(_NOTES)),
         stalls=_stalls(catalogue, uuids),
         pinned=_pinned(catalogue),
         consumers=_consumers(catalogue),
@@ -392,3 +416,22 @@ def _inlined(catalogue: Catalogue) -> Counter[int]:
 def _moment(value: datetime | str) -> datetime:
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     return moment.astimezone(UTC)
+
+
+def read_engine_notes(rows: Rows) -> tuple[LastEngine, ...]:
+    """The last engine of each relation, from the notes of commits, newest first.
+
+    >>> note = '{"engines": [{"relations": ["main.v"], "engine": "local", "why": "few", "rows": 2, "seconds": 0.1}]}'
+    >>> [(each.snapshot, each.relations, each.engine) for each in read_engine_notes([(9, note), (8, note), (7, None), (6, "{}")])]
+    [(9, ('main.v',), 'local')]
+    """
+    found: list[LastEngine] = []
+    told: set[str] = set()
+    for snapshot, notes in rows:
+        for run in parse_engine_notes(notes):
+            names = tuple(name for name in run["relations"] if name not in told)
+            told.update(names)
+            if names:
+                known = {name: run[name] for name in LastEngine.__dataclass_fields__ if name in run and name != "relations"}
+                found.append(LastEngine(relations=names, snapshot=int(snapshot), **known))
+    return tuple(found)

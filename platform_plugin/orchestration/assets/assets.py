@@ -20,6 +20,7 @@ from platform_plugin.orchestration.assets.translator import Relation, Translator
 from platform_plugin.orchestration.components.model import fingerprint, read_relations
 from platform_plugin.orchestration.preview import as_virtual, source_link
 from platform_plugin.orchestration.runs.jobs import MaintainedAsset
+from platform_plugin.orchestration.runs.pools import find_slot
 from platform_plugin.orchestration.runs.step import build_asset, build_upkeep
 from platform_plugin.orchestration.sensors.ingesting import POOL as INGESTION_POOL
 from platform_plugin.orchestration.sensors.sampling import POOL as SAMPLE_POOL
@@ -104,7 +105,8 @@ def build_assets(
         specs = [(view.name, each) for view, base, spec in views for each in (base, spec)]
         called = f"{step}_{pool}" if step and len(by_pool) > 1 else step or pool
         own = [CheckedRelation(model=view.model, key=spec.key) for view, _, spec in views if checked_within and view.model is not None]
-        assets.append(build_upkeep(pool, called, [view for view, _, _ in views], specs, checked=own))
+        slot = find_slot(pool, inventory.endpoint) or pool
+        assets.append(build_upkeep(slot, called, [view for view, _, _ in views], specs, checked=own))
     checked = [
         CheckedRelation(
             model=relation.model,

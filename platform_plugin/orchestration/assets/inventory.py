@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from platform_plugin.errors import NoLake, PlatformError
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.catalogue.snapshots import read_last_note
 from platform_plugin.lake.catalogue.tables import Name, Table, View
@@ -61,6 +62,8 @@ class Inventory:
     relations: Mapping[str, LakeRelation] = field(default_factory=dict)
     known: Mapping[str, LakeRelation] = field(default_factory=dict)
     absence: PlatformError | None = None
+    endpoint: str | None = field(default=None, repr=False)
+    """The Spark that the lake's URL names."""
 
     def find(self, name: Name) -> LakeRelation | None:
         """The relation with a name, whatever its case."""
@@ -74,7 +77,14 @@ def read_inventory(url: str) -> Inventory:
         with Lake.open(url) as lake:
             return read_lake(lake)
     except PlatformError as error:
-        return Inventory(absence=error)
+        return Inventory(absence=error, endpoint=_endpoint(url))
+
+
+def _endpoint(url: str) -> str | None:
+    try:
+        return Location.parse(url).spark
+    except PlatformError:
+        return None
 
 
 def absence_text(error: PlatformError) -> str:
@@ -106,7 +116,9 @@ def read_lake(lake: Lake) -> Inventory:
             for relation, described in zip(own, kind.describe(connection, own, declarations), strict=True):
                 stored[relation.name] = _stored(relation, name, rows[relation.name], described)
     found = (stored[relation.name] for relation in relations if relation.name in stored)
-    return Inventory(snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found}, known=known)
+    return Inventory(
+        snapshot=snapshot.id, relations={str(each.name).lower(): each for each in found}, known=known, endpoint=lake.location.spark
+    )
 
 
 def _known(relation: Table | View, kind: str) -> LakeRelation:

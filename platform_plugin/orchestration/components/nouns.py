@@ -89,7 +89,7 @@ class Noun(dg.Component, dg.Model, dg.Resolvable):
 
 def build_single(model: Model, inventory: Inventory, translator: Translator, *, checked_within: bool = False) -> BuiltAssets:
     """The assets of one relation; of the rest of the lake only the columns are used."""
-    others = Inventory(snapshot=inventory.snapshot, known=inventory.relations, absence=inventory.absence)
+    others = Inventory(snapshot=inventory.snapshot, known=inventory.relations, absence=inventory.absence, endpoint=inventory.endpoint)
     return build_assets([model], others, translator, step=f"{model.name.schema}__{model.name.relation}", checked_within=checked_within)
 
 

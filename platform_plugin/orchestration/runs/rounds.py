@@ -20,6 +20,7 @@ from platform_plugin.orchestration.runs.failure import combine_failures, error_m
 from platform_plugin.orchestration.runs.jobs import MaintainedAsset, op_name
 from platform_plugin.orchestration.runs.step import RESOURCE_KEY
 from platform_plugin.orchestration.runs.work import RunOutcome, is_new, view_event
+from platform_plugin.orchestration.sensors.firing import ESTIMATE
 
 Work = Callable[[Any, Sequence[MaintainedAsset], Any], RunOutcome]
 
@@ -46,13 +47,14 @@ def build_round(
             chosen = [_target(by_key, key) for key in config.assets or by_key]
             inputs = read_inputs(context.instance, chosen)
             done = work(resource, chosen, context.log)
+        estimate = estimate_metadata(context.run.tags)
         told = {str(each.name).lower(): each for each in done.told}
         report_materializations(
             context,
             [
                 dg.AssetMaterialization(
                     target.key,
-                    metadata=dict(found.metadata),
+                    metadata={**found.metadata, **estimate},
                     tags=_tags(target, found.version, inputs, run_id=context.run.run_id),
                 )
                 for target in chosen
@@ -75,13 +77,22 @@ def build_round(
         if done.failed:
             note_failed(context.instance, context.run.run_id, done.failed)
             raise combine_failures(done.failed)
-        yield dg.Output(None, metadata=dict(done.shared))
+        yield dg.Output(None, metadata={**done.shared, **estimate})
 
     @dg.job(name=name, description=description, executor_def=dg.in_process_executor)
     def job() -> None:
         do_round()
 
     return job
+
+
+def estimate_metadata(tags: Mapping[str, str]) -> dict[str, float]:
+    """What a run was estimated to take when it was asked for, beside the `seconds` that it took.
+
+    >>> estimate_metadata({"platform/estimated_seconds": "0.25"}), estimate_metadata({})
+    ({'estimated_seconds': 0.25}, {})
+    """
+    return {"estimated_seconds": float(tags[ESTIMATE])} if ESTIMATE in tags else {}
 
 
 def _target(known: Mapping[str, MaintainedAsset], key: str) -> MaintainedAsset:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
     from platform_plugin.orchestration.components.model import Model
@@ -47,8 +48,10 @@ class UpkeepResult:
     state_bytes: int = 0
     state_files: int = 0
     columns: tuple[Field, ...] = ()
-    engine: str = "arrow"
-    """What grouped the new rows: `arrow` in this process, or `spark`, with the reason."""
+    engine: str = "local"
+    """What grouped the new rows: `local`, `executors`, or `spark_sql` with the reason."""
+    engine_why: str = ""
+    """Why that engine was chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,7 @@ class UpkeepRun:
     kept: tuple[UpkeepResult, ...] = ()
     failed: dict[str, PlatformError] = field(default_factory=dict)
     seconds: float = 0.0
+    engine_runs: tuple[EngineRun, ...] = ()
 
 
 def run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Model], *, progress: ProgressHandler | None = None) -> UpkeepRun:
@@ -111,6 +115,7 @@ def _run_upkeep(platform: Platform, names: Sequence[Name], models: Sequence[Mode
         ),
         failed=failed,
         seconds=done.seconds,
+        engine_runs=done.engine_runs,
     )
 
 
@@ -153,14 +158,16 @@ def _read_states(platform: Platform, views: Sequence[View], snapshot: Snapshot, 
     return found
 
 
-def _engine(name: str, done: MaintenanceOutcome) -> str:
+def _engine(name: str, done: MaintenanceOutcome) -> tuple[str, str]:
+    """The engine of a view, and the reason."""
+    run = next((run for run in done.engine_runs if name in run.relations), None)
     if name in done.on_spark:
-        return f"spark: {done.on_spark[name]}"
-    return "arrow" if name in done.views else "none: no new rows"
+        return f"spark_sql: {done.on_spark[name]}", done.on_spark[name] if run is None else run.why
+    return ("none: no new rows", "") if run is None else (run.engine, run.why)
 
 
 def _kept(
-    name: Name, action: Action, state: _State, *, before: WaitingView, after: WaitingView, began: datetime, engine: str
+    name: Name, action: Action, state: _State, *, before: WaitingView, after: WaitingView, began: datetime, engine: tuple[str, str]
 ) -> UpkeepResult:
     return UpkeepResult(
         name=name,
@@ -176,5 +183,6 @@ def _kept(
         state_bytes=state.size,
         state_files=state.files,
         columns=state.columns,
-        engine=engine,
+        engine=engine[0],
+        engine_why=engine[1],
     )

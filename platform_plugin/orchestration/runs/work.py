@@ -16,6 +16,7 @@ from platform_plugin.orchestration.runs.progress import log_progress
 from platform_plugin.orchestration.runs.upkeep import run_upkeep
 from platform_plugin.orchestration.shown.metadata import (
     applied_metadata,
+    engine_metadata,
     job_metadata,
     link_metadata,
     task_metadata,
@@ -72,7 +73,7 @@ def run_views(resource: PlatformResource, targets: Sequence[MaintainedAsset], lo
     models = [target.model for target in targets if target.model is not None]
     done = run_upkeep(resource.platform, [target.name for target in targets], models, progress=log_progress(log))
     shared = {**job_metadata(resource.read_metrics()), "seconds": round(done.seconds, 3), "views": len(done.kept)}
-    shared |= link_metadata(resource.read_links())
+    shared |= engine_metadata(done.engine_runs) | link_metadata(resource.read_links())
     tasks = task_metadata(resource.read_tasks())
     everywhere = {**shared, **(tasks if len(done.kept) <= _MOST_WITH_TASKS else {})}
     rows = sum(each.rows_in for each in done.kept)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FOR, WHY, FAILED = "for", "why", "platform/failed"
 """Tags of a run: what it was requested for and why, and afterwards what failed. The page of runs shows them in a narrow column."""
+ESTIMATE = "platform/estimated_seconds"
+"""The tag of a run with what it was estimated to take before it was asked for."""
 SENSOR, RUN_KEY = "dagster/sensor_name", "dagster/run_key"
 """Dagster's own tags of a run: what asked for it; and in which pool, over which snapshots and for the how-manieth time."""
 USUAL_POOL = "spark"

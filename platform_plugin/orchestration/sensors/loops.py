@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import dagster as dg
 
+from platform_plugin.lake.catalogue.location import Location
 from platform_plugin.orchestration.assets.assets import INTAKE_POOLS, UPKEEP
 from platform_plugin.orchestration.preview import every_asset
 from platform_plugin.orchestration.runs.jobs import Jobs
+from platform_plugin.orchestration.runs.pools import find_slot
 from platform_plugin.orchestration.runs.rounds import build_round
 from platform_plugin.orchestration.runs.work import run_each, run_views
 from platform_plugin.orchestration.sensors.arrivals import build_arrivals_sensor
@@ -143,11 +145,19 @@ SENSORS = [
 def build_jobs(name: str, upkeep: str, work: Work, kind: str, setting: SensorSetting, *, description: str) -> Jobs:
     """The jobs of one kind of upkeep for relations of a kind: those of the setting together, any other apart."""
     targets = [target for target in setting.targets if target.kind == kind]
-    return _build_jobs(name, upkeep, work, targets, setting.checked, description=description)
+    endpoint = Location.parse(setting.url).spark
+    return _build_jobs(name, upkeep, work, targets, setting.checked, endpoint=endpoint, description=description)
 
 
 def _build_jobs(
-    name: str, upkeep: str, work: Work, targets: Sequence[MaintainedAsset], checked: Sequence[CheckedRelation], *, description: str
+    name: str,
+    upkeep: str,
+    work: Work,
+    targets: Sequence[MaintainedAsset],
+    checked: Sequence[CheckedRelation],
+    *,
+    endpoint: str | None,
+    description: str,
 ) -> Jobs:
     """A job for each pool of some relations; and one for all assets of the code location that are kept current in that way."""
     together = {}
@@ -157,7 +167,7 @@ def _build_jobs(
         usual = pool == INTAKE_POOLS.get(upkeep, USUAL_POOL)
         called = f"{name}_together" if usual else f"{name}_together_{re.sub(r'[^A-Za-z0-9_]', '_', pool)}"
         # Views are made and maintained by one run at a time, whoever asks for it.
-        slot = pool if upkeep == "maintain" else None
+        slot = find_slot(pool, endpoint, upkeep=upkeep)
         together[pool] = build_round(called, work, own, checked, pool=slot, description=description)
     chosen = (dg.AssetSelection.tag(UPKEEP, upkeep) & dg.AssetSelection.all()).without_checks() | dg.AssetSelection.all_asset_checks()
     apart = dg.define_asset_job(

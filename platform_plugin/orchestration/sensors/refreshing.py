@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from platform_plugin.language.text.counting import count_text
 from platform_plugin.orchestration.runs.jobs import RunNeed
+from platform_plugin.orchestration.sensors.estimating import estimate_tags
 from platform_plugin.orchestration.sensors.firing import (
     USUAL_POOL,
     Decision,
@@ -174,7 +175,8 @@ def build_refresh_sensor(
                 continue
             checks = checks_of(moment, (view_key(view.view) for view in due.views))
             first = min(view.taken_up for view in due.views)
-            asks += jobs.ask(due.needs(base_key), checks, pool=pool, runs=moment.runs, first=first, last=moment.snapshot.id)
+            tags = estimate_tags(moment.lake, due.views)
+            asks += jobs.ask(due.needs(base_key), checks, pool=pool, runs=moment.runs, first=first, last=moment.snapshot.id, tags=tags)
         return Decision(asks=tuple(asks), reason="; ".join(reasons) or "there is no continuous view")
 
     return build_sensor(

@@ -10,6 +10,7 @@ from platform_plugin.lake.catalogue.tables import read_tables
 from platform_plugin.lake.cursors.cursor import has_cursors, read_cursor
 from platform_plugin.lake.ring.arrivals import read_arrived_beyond
 from platform_plugin.lake.ring.segments import read_ring
+from platform_plugin.orchestration.sensors.estimating import estimate_tags
 from platform_plugin.orchestration.sensors.firing import Decision, build_sensor, checks_of, find_unreported
 from platform_plugin.orchestration.sensors.refreshing import plan_refresh
 from platform_plugin.orchestration.sensors.waiting import WaitingView, share_of_ring
@@ -88,7 +89,8 @@ def build_sample_sensor(
         first = min(each.taken_up for each in due.views)
         needs = due.needs(asset_key)
         checks = checks_of(moment, (need.key for need in needs))
-        asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=first, last=moment.snapshot.id)
+        tags = estimate_tags(moment.lake, due.views)
+        asks = jobs.ask(needs, checks, pool=POOL, runs=moment.runs, first=first, last=moment.snapshot.id, tags=tags)
         return Decision(asks=tuple(asks))
 
     return build_sensor(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 
 from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.engine.figures import total_figures
 from platform_plugin.errors import UnknownObject
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.language.text.writing import type_text
@@ -15,8 +17,9 @@ from platform_plugin.orchestration.preview import source_link
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_lineage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.orchestration.assets.inventory import LakeRelation
     from platform_plugin.orchestration.assets.tracing import TracedRelation
@@ -140,6 +143,15 @@ def view_metadata(kept: UpkeepResult, said: Mapping[str, str]) -> dict[str, Any]
 def task_metadata(tasks: list[dict[str, Any]]) -> dict[str, Any]:
     """The tasks of the stage that worked longest, as a table, which shows how even the work was."""
     return {"task_list": dg.MetadataValue.table([dg.TableRecord(task) for task in tasks])} if tasks else {}
+
+
+def engine_metadata(runs: Sequence[EngineRun]) -> dict[str, Any]:
+    """The figures of engines as numbers that plot, and the tasks of each executor as a table."""
+    executors: Counter[str] = Counter()
+    for run in runs:
+        executors.update(run.executors)
+    records = [dg.TableRecord({"executor": name, "tasks": count}) for name, count in sorted(executors.items())]
+    return {**total_figures(runs), **({"executor_list": dg.MetadataValue.table(records)} if records else {})}
 
 
 def link_metadata(links: Mapping[str, str]) -> dict[str, Any]:
