@@ -93,6 +93,34 @@ def test_rows_that_wait_for_views_are_counted_with_their_lag(tmp_path):
         assert {relation.rows_waiting for relation in overview.read_overview(url).relations} == {None, 0}
 
 
+def test_status_says_what_maintained_each_view_last(tmp_path, platform):
+    from platform_plugin.maintenance.run import run_maintenance
+    from platform_plugin.platform import Platform
+
+    with Platform.create(tmp_path / "engines") as made:
+        made.execute("CREATE STREAM posts (uid INT)")
+        for name in ("counts", "sums"):
+            made.execute(
+                f"CREATE VIEW {name} AS SELECT uid % 3 AS k, {'count(*)' if name == 'counts' else 'sum(uid)'} AS n FROM posts GROUP BY 1"
+            )
+        made.execute("INSERT INTO posts VALUES (1), (2)")
+        run_maintenance(made.work)
+        made.execute("INSERT INTO posts VALUES (3)")
+        done = run_maintenance(made.work, [made.lake.views()[0].name], engine="local")
+        url = str(made.lake.location)
+        for read in (overview._read_local, overview._read_any):
+            newest, before = read(url).engines
+            assert (newest.snapshot, newest.relations, newest.rows) == (done.snapshot.id, ("main.counts",), 1)
+            assert newest.why == "engine = 'local', option of the run"
+            assert (before.relations, before.engine, before.rows) == (("main.sums",), "local", 2)
+            assert before.why == "executors would take 6.2 s"
+    said = platform("--url", url, "status").stdout
+    assert "main.counts: maintained by engine local in " in said
+    assert "  engine = 'local', option of the run" in said
+    (first, _) = json.loads(platform("--url", url, "status", "--json").stdout)["lake"]["engines"]
+    assert (first["engine"], first["rows"]) == ("local", 1)
+
+
 def test_it_agrees_with_what_the_lake_says(lake):
     seen = overview.read_overview(lake)
     with Lake.open(lake) as opened:

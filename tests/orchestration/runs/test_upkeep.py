@@ -12,7 +12,7 @@ from platform_plugin.orchestration.assets.inventory import read_inventory
 from platform_plugin.orchestration.assets.translator import Translator
 from platform_plugin.orchestration.components.model import read_models
 from platform_plugin.orchestration.runs.upkeep import run_upkeep
-from platform_plugin.orchestration.sensors.firing import FAILED
+from platform_plugin.orchestration.sensors.firing import ESTIMATE, FAILED
 from platform_plugin.orchestration.sensors.loops import build_loops
 from platform_plugin.orchestration.sensors.refreshing import SENSOR_NAME
 from platform_plugin.orchestration.sensors.waiting import read_waiting
@@ -66,7 +66,7 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     assert {event.run_id for event in events.values()} == {done.run_id}
     events = {key: event.asset_materialization for key, event in events.items()}
     impact, total = (
-        {name: value.value for name, value in events[key].metadata.items() if name != "task_list"}
+        {name: value.value for name, value in events[key].metadata.items() if not name.endswith("_list")}
         for key in ("impact/impact_base", "total/total_base")
     )
     assert (impact["rows_in"], impact["groups_touched"], total["groups_touched"]) == (3, 2, 1)
@@ -77,6 +77,16 @@ def test_a_sensor_run_maintains_several_views_at_once_and_the_next_tick_has_noth
     assert tasks
     assert tasks[0]["seconds"] == max(task["seconds"] for task in tasks)
     assert {"tasks", "task_skew", "bytes_read", "bytes_written", "seconds"} <= set(impact)
+    assert (impact["engine"], impact["engine_why"]) == ("executors", "not local: many rows, or rows that were changed")
+    assert impact["rows_by_executors"] == 3
+    assert impact["tasks_per_executor"] * impact["executors"] == sum(
+        record.data["tasks"] for record in events["impact/impact_base"].metadata["executor_list"].records
+    )
+    assert impact["skew"] >= 1
+    assert 0 < impact["client_bytes"] < 100_000
+    assert {"core_rows_per_second", "engine_seconds", "engine_estimated_seconds"} <= set(impact)
+    assert impact["estimated_seconds"] == float(request.tags[ESTIMATE]), "what was estimated before, beside seconds"
+    assert impact["seconds"] > 0
     version = int(events["impact/impact_base"].tags["dagster/data_version"])
     assert version > newest
     with Platform.open(shop.lake) as platform:

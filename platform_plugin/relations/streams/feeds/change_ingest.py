@@ -91,7 +91,7 @@ class ChangeBatch:
     @property
     def engine(self) -> str:
         """In this process, or by Spark's tasks."""
-        return "spark: more changes than a client reads" if self.is_large else "arrow"
+        return "spark_sql: more changes than a client reads" if self.is_large else "local"
 
     def write(self, work: Workspace, control: RunControl) -> FeedStep:
         """Write the changes as rows of the stream, in the order of row ids."""
