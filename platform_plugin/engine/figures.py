@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from platform_plugin.lake.read.notes import NOTED
+from platform_plugin.lake.values.engine_notes import NOTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

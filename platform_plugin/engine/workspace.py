@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from platform_plugin.engine.limits import read_limits
-from platform_plugin.engine.option import EngineOption, check_engine, read_engine
+from platform_plugin.engine.option import EngineOption, check_engine, narrow_engine, read_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +66,8 @@ class TaskSlots(NamedTuple):
     start_seconds: float
 
 
+# Threads may share a workspace, and each run may ask for an engine of its own.
+_OF_RUN: ContextVar[EngineName | None] = ContextVar("the engine that the run asks for", default=None)
 # Connections may share a workspace, and each has switches of its own.
 _OF_CONNECTION: ContextVar[RuleSwitches | None] = ContextVar("the switches of the connection whose statement runs", default=None)
 
@@ -125,12 +127,25 @@ class Workspace:
 
     @property
     def engine(self) -> EngineName:
-        """The engine that maintains relations without an option of their own; `auto` chooses it for each run."""
-        return self.engine_option.name
+        """The engine of relations without an option of their own in the present run; `auto` chooses it for each input."""
+        return self.find_engine(None)
 
     @engine.setter
     def engine(self, name: str) -> None:
         self.engine_option = EngineOption(check_engine(name), "option engine")
+
+    def find_engine(self, relation: str | None) -> EngineName:
+        """The engine of a relation with this option in the present run."""
+        return narrow_engine(self.engine_option, relation=relation, run=_OF_RUN.get()).name
+
+    @contextmanager
+    def asking(self, engine: EngineName | None) -> Iterator[None]:
+        """Let a run ask for an engine inside the block; None leaves it to relations and lake."""
+        before = _OF_RUN.set(engine)
+        try:
+            yield
+        finally:
+            _OF_RUN.reset(before)
 
     def run_engines(
         self, engine: EngineName | None = None, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
@@ -145,7 +160,7 @@ class Workspace:
             forced_local=LocalEngine(self.lake, self.limits, is_forced=True),
             executors=ExecutorEngine(self, timeout=timeout, progress=progress),
             lake=self.engine_option,
-            run=engine,
+            run=engine or _OF_RUN.get(),
         )
 
     @property

@@ -68,7 +68,8 @@ def run_refresh_sample(
         if done.failed:
             raise next(iter(done.failed.values()))
         return statement_result(done.snapshot, f"sample {sample.name} consumed {count_text(done.rows, 'row')}", rows=done.rows)
-    made, rows = draw_and_store(work, sample, timeout=timeout, progress=progress)
+    with work.asking(_engine(statement)):
+        made, rows = draw_and_store(work, sample, timeout=timeout, progress=progress)
     return statement_result(made, f"sample {sample.name} holds {count_text(rows, 'row')}", rows=rows)
 
 

@@ -108,6 +108,13 @@ def run_maintenance(
     names = None if only is None else frozenset(Name.of(name) for name in only)
     selection = Selection(names=names, kinds=None if kinds is None else frozenset(kinds), flush=flush, again=again)
     control = RunControl(timeout=timeout, progress=progress, engine=engine)
+    with work.asking(engine):
+        done = _maintain(work, selection, control)
+    return replace(done, seconds=time.monotonic() - began)
+
+
+def _maintain(work: Workspace, selection: Selection, control: RunControl) -> MaintenanceOutcome:
+    kinds = selection.kinds
     every = _all_maintenance()
     first = [each for each in every if each.precedes and each.may_be_due(work, selection)]
     before = [_round(work, selection, control, first)] if first else []
@@ -119,7 +126,7 @@ def run_maintenance(
     if kinds is None or RESULT in kinds:
         maintained = replace(selection, maintained=frozenset(done.views), excluded=frozenset(done.failed))
         done = merge_outcomes([done, _round(work, maintained, control, [each for each in _all_maintenance() if each.kind == RESULT])])
-    return replace(done, seconds=time.monotonic() - began)
+    return done
 
 
 def find_due(

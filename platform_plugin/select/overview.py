@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from platform_plugin.lake.read.notes import parse_engine_notes
+from platform_plugin.lake.values.engine_notes import parse_engine_notes
 from platform_plugin.lake.values.stall import Stall
 from platform_plugin.relations.kinds import is_hidden, named_kind
 

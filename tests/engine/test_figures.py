@@ -1,7 +1,7 @@
 """The figures of engines' runs: what their tasks say, together and as notes of commits."""
 
 from platform_plugin.engine.figures import EngineRun, note_runs, total_figures
-from platform_plugin.lake.read.notes import NOTED
+from platform_plugin.lake.values.engine_notes import NOTED
 
 JOB = EngineRun(
     engine="executors",

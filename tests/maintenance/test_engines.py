@@ -6,7 +6,7 @@ import pytest
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.lake.catalogue.tables import Name
-from platform_plugin.lake.read.notes import NOTED
+from platform_plugin.lake.values.engine_notes import NOTED
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 

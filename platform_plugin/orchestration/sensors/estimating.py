@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.engine.distance import find_distances
 from platform_plugin.engine.rates import CONNECT_SECONDS, TELLING, Rates, RunSize, count_cores, estimate_job, estimate_local, estimate_sql
-from platform_plugin.lake.read.notes import read_recent_notes
+from platform_plugin.lake.values.engine_notes import parse_engine_notes
 from platform_plugin.orchestration.sensors.firing import ESTIMATE
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from platform_plugin.orchestration.sensors.waiting import WaitingView
 
 _LARGEST_FACTOR = 8.0
+# The newest commits, whose notes say how well runs were estimated.
+_COMMITS = 50
 # What a task of a job reads at least, by the default of its limit.
 _TASK_SIZE = 500_000
 # To look for what is due, and to commit.
@@ -67,7 +69,7 @@ def estimate_run(
 
 def estimate_tags(lake: Lake, waiting: Sequence[WaitingView]) -> dict[str, str]:
     """The tag of a run request with its estimate."""
-    runs = read_recent_notes(lake)
+    runs = [run for commit in reversed(lake.commits(limit=_COMMITS)) for run in parse_engine_notes(commit.notes)]
     newest: dict[str, str] = {}
     for run in runs:
         for name in run.get("relations", ()):

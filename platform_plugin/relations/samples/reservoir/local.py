@@ -72,7 +72,7 @@ def find_local(
         return {}
     if definition.is_counted:
         return {(): lowest_of_pieces(part, row_keys(definition))}
-    is_left_to_spark = work.engine == "spark_sql"
+    is_left_to_spark = work.find_engine(definition.engine) == "spark_sql"
     if is_drawn_by_tasks(work, definition, part):
         drawn = draw_on_executors(work, definition, part, timeout=timeout, progress=progress)
         if not isinstance(drawn, Refusal):

@@ -30,7 +30,7 @@ def sample_locally(work: Workspace, definition: SampleDefinition, part: Relation
     # Files elsewhere come to this machine anyway where Spark is a server of it.
     if not lake.storage.is_local and lake.location.spark is not None:
         return None
-    is_too_large = work.engine != "local" and pieces.row_count > work.limits.client_draw_rows
+    is_too_large = work.find_engine(definition.engine) != "local" and pieces.row_count > work.limits.client_draw_rows
     if is_too_large or any(isinstance(piece.source, InlinedTable) for piece in pieces.parts):
         return None
     found: dict[Key, LowestRows] = {}

@@ -37,7 +37,7 @@ def is_drawn_by_tasks(work: Workspace, definition: SampleDefinition, part: Relat
     scan = part.pieces.scan
     if not is_read_by_tasks(scan) or any(isinstance(piece.source, InlinedTable) for piece in part.pieces.parts):
         return False
-    match work.engine:
+    match work.find_engine(definition.engine):
         case "executors":
             return True
         case "local" | "spark_sql":

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from platform_plugin.lake.lake import Lake
+from typing import Any
 
 NOTED = "engines"
 """The note of a commit that has what engines did for it."""
-_COMMITS = 50
 
 
 def parse_engine_notes(notes: str | None) -> list[dict[str, Any]]:
@@ -26,8 +22,3 @@ def parse_engine_notes(notes: str | None) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError):
         return []
     return [run for run in runs if isinstance(run, dict)] if isinstance(runs, list) else []
-
-
-def read_recent_notes(lake: Lake, *, commits: int = _COMMITS) -> list[dict[str, Any]]:
-    """The runs of engines for the newest commits, the newest first."""
-    return [run for commit in reversed(lake.commits(limit=commits)) for run in parse_engine_notes(commit.notes)]
