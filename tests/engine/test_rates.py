@@ -39,12 +39,12 @@ def near(rows):
 
 
 def test_the_break_even_is_where_the_rates_say():
-    # In the process rows cost (30 + 30) / 1.5 = 40 ns each, in two tasks 30 and in four 15.
-    # So 8 million rows save the 0.2 s that a job costs.
-    assert break_even(1) == near(8_000_000)
+    # In the process rows cost (30 + 30) / 1.7 = 35.3 ns each, in two tasks 30 and in four 15.
+    # So 9.9 million rows save the 0.2 s that a job costs.
+    assert break_even(1) == near(9_850_000)
     assert break_even(6) < break_even(1), "what a job costs is shared by all plans"
-    assert break_even(1, FIXED._replace(job=0.4)) == near(16_000_000), "it moves with what a job costs"
-    assert break_even(1, FIXED._replace(row=60e-9, plan=60e-9)) == near(4_000_000), "and with what a row costs"
+    assert break_even(1, FIXED._replace(job=0.4)) == near(19_700_000), "it moves with what a job costs"
+    assert break_even(1, FIXED._replace(row=60e-9, plan=60e-9)) == near(4_920_000), "and with what a row costs"
     assert break_even(1, busy=4) > break_even(1), "busy cores are no help"
     assert break_even(1, slots=1) is None, "one core of a cluster is less than the process has"
     assert break_even(1, start=6.0) is None, "nobody starts a server for what takes a second"
