@@ -116,7 +116,7 @@ def test_a_start_that_is_ended_leaves_no_java_behind(runtime, monkeypatch):
     assert stop(runtime=runtime)
     assert not status(runtime=runtime).running
     # Nobody may be there to bury it.
-    wait_for(lambda: " Z " in (Path("/proc") / str(java) / "stat").read_text() if Path(f"/proc/{java}").exists() else True, seconds=5)
+    wait_for(lambda: " Z " in (Path("/proc") / str(java) / "stat").read_text() if Path(f"/proc/{java}").exists() else True)
 
 
 def test_those_who_wait_are_told_why_a_start_failed(runtime):

@@ -30,10 +30,16 @@ def platform(lake_url):
 
 @pytest.fixture
 def slow_commits(platform, monkeypatch):
-    """A gate that commits wait for."""
+    """A gate that commits wait for; `reached` once one does."""
     gate = threading.Event()
+    gate.reached = threading.Event()
     plain = platform.lake.commit
-    monkeypatch.setattr(platform.lake, "commit", lambda *a, **k: gate.wait(30) and plain(*a, **k))
+
+    def commit(*given, **more):
+        gate.reached.set()
+        return gate.wait(120) and plain(*given, **more)
+
+    monkeypatch.setattr(platform.lake, "commit", commit)
     yield gate
     gate.set()
 
@@ -81,7 +87,7 @@ def test_what_comes_during_a_commit_goes_into_the_next(platform, slow_commits):
     before = platform.lake.snapshot().id
     with platform.stream("s", grouping=Grouping(linger=timedelta(0))) as stream:
         first = stream.append(batch(0, 0))
-        time.sleep(0.2)
+        assert slow_commits.reached.wait(60)
         others = [stream.append(batch(0, number)) for number in range(1, 30)]
         assert not any(receipt.done() for receipt in [first, *others])
         slow_commits.set()
@@ -93,7 +99,7 @@ def test_a_group_ends_at_its_cap(platform, slow_commits):
     grouping = Grouping(linger=timedelta(0), segment_rows=10)
     with platform.stream("s", grouping=grouping) as stream:
         stream.append(batch(0, 4))
-        time.sleep(0.2)
+        assert slow_commits.reached.wait(60)
         receipts = [stream.append(batch(0, 4)) for _ in range(6)]  # five rows each
         slow_commits.set()
     ids = [receipt.result().snapshot_id for receipt in receipts]
@@ -189,7 +195,7 @@ def test_a_full_disk_is_told(platform, monkeypatch):
 def test_a_cancelled_append_is_not_made(platform, slow_commits):
     stream = platform.stream("s", grouping=Grouping(linger=timedelta(0)))
     first = stream.append(batch(0, 0))
-    time.sleep(0.2)
+    assert slow_commits.reached.wait(60)
     second = stream.append(batch(0, 1))
     assert second.cancel()
     assert not first.cancel()
@@ -203,8 +209,10 @@ def test_the_committer_thread_ends_when_nothing_comes(platform, monkeypatch):
     stream = platform.stream("s")
     for number in range(3):
         stream.append(batch(0, number), wait=True)
-        time.sleep(0.3)
-        assert not [thread for thread in threading.enumerate() if thread.name == "platform-append"]
+        for thread in threading.enumerate():
+            if thread.name == "platform-append":
+                thread.join(60)
+                assert not thread.is_alive()
     assert len(counted(platform)) == 3
 
 
