@@ -50,6 +50,8 @@ class Answer:
     cached_as: tuple[object, ...] | None = None
     is_small: bool = False
     """Whether all that it reads is little."""
+    is_large: bool = False
+    """Whether it reads so much that the tasks which compute it should write its rows, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +118,12 @@ class AnswerRun(NamedTuple):
 
 
 def prepare_answers(work: Workspace, answers: Sequence[Answer]) -> AnswerRun | None:
-    """The queries as a part of a job whose tasks write the files; None where their rows are few, or wanted by the client.
+    """The queries as a part of a job whose tasks write the files; None where they read little, or the client wants rows.
 
-    A task of few rows would write as many files as there are tasks, and types that Spark does not pass on to Python stay with the client.
+    Workers take a second to start, and few rows would become as many files as there are tasks. Types that Spark does not pass on to Python
+    stay with the client.
     """
-    if all(answer.is_small for answer in answers) or any(target.keeps is not None for answer in answers for target in answer.targets):
+    if not any(answer.is_large for answer in answers) or any(target.keeps is not None for answer in answers for target in answer.targets):
         return None
     schemas = _find_schemas(work, answers)
     if not all(_is_passed_on(field.dataType) for schema in schemas for field in schema.fields):

@@ -101,4 +101,6 @@ def compaction(work: Workspace, rewrite: Rewrite) -> Answer:
     if rewrite.store.merge is not None:
         name = new_name()
         frame = query_relations(work.session, rewrite.store.merge_sql(name), {name: frame})
-    return Answer(frame=frame, targets=(_target(rewrite),), is_small=rewrite.scan.size_bytes <= work.limits.sent_range_bytes)
+    size, limits = rewrite.scan.size_bytes, work.limits
+    is_small, is_large = size <= limits.sent_range_bytes, size >= limits.client_state_bytes
+    return Answer(frame=frame, targets=(_target(rewrite),), is_small=is_small, is_large=is_large)

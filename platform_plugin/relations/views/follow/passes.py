@@ -69,7 +69,8 @@ def range_queries(
 
     tail = views[0].ranges[stream]
     is_small = tail.row_count <= work.limits.sent_range_rows and tail.scan.size_bytes <= work.limits.sent_range_bytes
-    answers = [_stored_rows(work, stream, view, is_small=is_small) for view in views if view.is_deferred]
+    is_large = tail.row_count >= work.limits.task_least_rows
+    answers = [_stored_rows(work, stream, view, is_small=is_small, is_large=is_large) for view in views if view.is_deferred]
     views = [view for view in views if not view.is_deferred]
     if not views:
         return answers + [guest.answer(work, rows_of(work.session, work.lake, tail, hidden=ROW_IDS)) for guest in guests]
@@ -93,7 +94,7 @@ def range_queries(
         frames[names[stream]] = rows if rows is not None else rows_of(work.session, work.lake, tail, hidden=query.hidden)
         targets = tuple(_target(by_name[part.view], part) for part in query.parts)
         frame = query_relations(work.session, query.sql(names), frames)
-        answers.append(Answer(frame=frame, targets=targets, cached_as=(*known, number), is_small=is_small))
+        answers.append(Answer(frame=frame, targets=targets, cached_as=(*known, number), is_small=is_small, is_large=is_large))
     if rows is not None:
         answers += [guest.answer(work, rows) for guest in guests]
     return answers
@@ -171,9 +172,9 @@ def _look_up_little(work: Workspace, snapshot: Snapshot, views: Sequence[ViewTas
     return all(sum(found) <= work.limits.sent_range_bytes for found in sizes.values())
 
 
-def _stored_rows(work: Workspace, stream: str, view: ViewTask, *, is_small: bool) -> Answer:
+def _stored_rows(work: Workspace, stream: str, view: ViewTask, *, is_small: bool, is_large: bool) -> Answer:
     """The rows of a range as a deferred view keeps them."""
     table = view.tables[rows_parts(view.plan)[stream]]
     rows = rows_of(work.session, work.lake, view.ranges[stream], hidden=hidden_columns(view.plan, stream))
     frame = rows.select([field.name for field in table.fields])
-    return Answer(frame=frame, targets=(StateTarget(table=table, store=rows_store(table)),), is_small=is_small)
+    return Answer(frame=frame, targets=(StateTarget(table=table, store=rows_store(table)),), is_small=is_small, is_large=is_large)

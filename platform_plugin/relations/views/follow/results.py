@@ -195,9 +195,11 @@ def _needs_judgement(work: Workspace, view: View, record: ViewRecord, snapshot: 
 
 def _answer(work: Workspace, each: PendingResult, snapshot: Snapshot) -> Answer:
     table = part_tables(work, each.record, snapshot)[RESULT_PART]
-    old = tuple(file.id for file in work.lake.scan(table, snapshot).files)
+    old = work.lake.scan(table, snapshot)
     frame = read_view(work, each.name, each.record, snapshot, lambda name: read_named(work, name, snapshot))
-    return Answer(frame=frame, targets=(StateTarget(table=table, replaces=old),))
+    target = StateTarget(table=table, replaces=tuple(file.id for file in old.files))
+    # It will be about as large as the last one.
+    return Answer(frame=frame, targets=(target,), is_large=old.size_bytes >= work.limits.client_state_bytes)
 
 
 RESULTS = ResultMaintenance()
