@@ -77,19 +77,27 @@ def measure_job(
         fixed = max(job.metrics.seconds - max(spent), 0.001) if is_alone else None
         largest = max(sizes)
         MEASURED.note("executors", distance, largest, ratio=sum(spent) / max(expected, 1e-9), job_seconds=fixed)
+    why = "; ".join(dict.fromkeys(choice.why for choice, _ in choices))
+    return describe_job(
+        job, relations, why, seconds=seconds, estimates=_add_estimates([choice.seconds for choice, _ in choices], rates.job)
+    )
+
+
+def describe_job(job: TaskJob, relations: Sequence[str], why: str, *, seconds: float, estimates: Mapping[str, float]) -> EngineRun:
+    """The figures of a job of file tasks, by those of its tasks."""
     executors = Counter(share.executor for share in job.shares)
     return EngineRun(
         engine="executors",
         relations=tuple(relations),
-        why="; ".join(dict.fromkeys(choice.why for choice, _ in choices)),
+        why=why,
         rows=sum(share.rows for share in job.shares),
         seconds=seconds,
-        estimates=_add_estimates([choice.seconds for choice, _ in choices], rates.job),
+        estimates=estimates,
         cpu_seconds=sum(share.cpu_seconds for share in job.shares),
         jobs=job.metrics.jobs if job.metrics.jobs is not None else 1,
         tasks=len(job.shares),
         executors=dict(sorted(executors.items())),
-        skew=measure_skew(spent),
+        skew=measure_skew([share.seconds for share in job.shares]),
         client_bytes=job.client_bytes,
     )
 

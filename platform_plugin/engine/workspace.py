@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.choose import RunEngines
     from platform_plugin.engine.distance import FileDistances
     from platform_plugin.engine.engine import Engine
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.limits import Limits
     from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.server.liveness import Watcher
@@ -68,6 +69,8 @@ class TaskSlots(NamedTuple):
 
 # Threads may share a workspace, and each run may ask for an engine of its own.
 _OF_RUN: ContextVar[EngineName | None] = ContextVar("the engine that the run asks for", default=None)
+# What lies deep below a step of maintenance tells here what engines did for it.
+_NOTED: ContextVar[list[EngineRun] | None] = ContextVar("the engines' runs of a step", default=None)
 # Connections may share a workspace, and each has switches of its own.
 _OF_CONNECTION: ContextVar[RuleSwitches | None] = ContextVar("the switches of the connection whose statement runs", default=None)
 
@@ -136,7 +139,30 @@ class Workspace:
 
     def find_engine(self, relation: str | None) -> EngineName:
         """The engine of a relation with this option in the present run."""
-        return narrow_engine(self.engine_option, relation=relation, run=_OF_RUN.get()).name
+        return self.find_option(relation).name
+
+    def find_option(self, relation: str | None) -> EngineOption:
+        """The same, with who asks for it."""
+        return narrow_engine(self.engine_option, relation=relation, run=_OF_RUN.get())
+
+    @contextmanager
+    def noting_engines(self) -> Iterator[list[EngineRun]]:
+        """The runs of engines that are noted inside the block; a block around it has them, too, in the end."""
+        noted: list[EngineRun] = []
+        before = _NOTED.set(noted)
+        try:
+            yield noted
+        finally:
+            _NOTED.reset(before)
+            outer = _NOTED.get()
+            if outer is not None:
+                outer.extend(noted)
+
+    def note_engine(self, run: EngineRun) -> None:
+        """Note what an engine did, if anybody asks."""
+        noted = _NOTED.get()
+        if noted is not None:
+            noted.append(run)
 
     @contextmanager
     def asking(self, engine: EngineName | None) -> Iterator[None]:

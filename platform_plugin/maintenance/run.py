@@ -134,6 +134,11 @@ def find_due(
 ) -> tuple[list[DueRelation], dict[str, PlatformError]]:
     """What a run would do now, as values; nothing is done. Relations that failed a short time ago are among the failed."""
     control = RunControl(engine=engine)
+    with work.asking(engine):
+        return _find_due(work, selection, control)
+
+
+def _find_due(work: Workspace, selection: Selection, control: RunControl) -> tuple[list[DueRelation], dict[str, PlatformError]]:
     found: list[DueRelation] = []
     failed: dict[str, PlatformError] = {}
     with work.lake.lease(holder="maintenance") as lease:

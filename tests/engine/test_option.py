@@ -1,7 +1,11 @@
 """The engine that is asked for: of a run before that of a relation, and this before the lake's."""
 
-import pytest
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+import sqlalchemy as sa
+
+from platform_plugin.engine.figures import EngineRun
 from platform_plugin.engine.option import EngineOption, check_engine, narrow_engine, read_engine
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.location import Location
@@ -47,3 +51,38 @@ def test_a_lake_has_it_from_its_url(tmp_path, monkeypatch):
         assert platform.work.engine == "local"
     with pytest.raises(InvalidValue, match='URL can\'t be "spark"'):
         Platform.open(f"{url}?engine=spark")
+
+
+def test_a_connection_of_sqlalchemy_has_it_from_its_url_or_its_arguments(tmp_path):
+    url = f"platform+local://{tmp_path}/lake"
+    Platform.create(url).close()
+    for given, arguments, name in ((f"{url}?engine=executors", {}, "executors"), (url, {"engine": "local"}, "local"), (url, {}, "auto")):
+        engine = sa.create_engine(given, connect_args=arguments)
+        with engine.connect() as connection:
+            assert connection.connection.dbapi_connection.platform.work.engine == name
+        engine.dispose()
+
+
+def test_a_run_asks_for_itself_alone(tmp_path):
+    with Platform.create(tmp_path / "lake", engine="local") as platform:
+        work = platform.work
+        assert work.find_engine("executors") == "executors"
+        with work.asking("spark_sql"):
+            assert (work.engine, work.find_engine("executors")) == ("spark_sql", "spark_sql")
+            assert work.run_engines().offer("local").option == EngineOption("spark_sql", "option of the run")
+            with work.asking(None):
+                assert work.engine == "local"
+        assert work.engine == "local"
+        with ThreadPoolExecutor(max_workers=1) as pool, work.asking("executors"):
+            assert pool.submit(lambda: work.engine).result() == "local", "another thread runs for somebody else"
+
+
+def test_what_engines_did_is_noted_for_whoever_asks(tmp_path):
+    with Platform.create(tmp_path / "lake") as platform:
+        work, run = platform.work, EngineRun(engine="local", relations=(), why="")
+        work.note_engine(run)
+        with work.noting_engines() as outer:
+            with work.noting_engines() as inner:
+                work.note_engine(run)
+            work.note_engine(run)
+        assert (len(inner), len(outer)) == (1, 2)

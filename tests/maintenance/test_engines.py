@@ -1,10 +1,14 @@
 """The engine of a run: that of the run before that of the relation before the lake's; what it was, why, and what it took."""
 
 import json
+import threading
+import time
+from contextlib import suppress
 
 import pytest
 
 from platform_plugin.engine.limits import Limits
+from platform_plugin.errors import QueryInterrupted
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.values.engine_notes import NOTED
 from platform_plugin.maintenance.run import run_maintenance
@@ -104,8 +108,31 @@ def test_a_refresh_may_ask_too_and_what_executors_refuse_is_spark_sqls_for_its_r
     notes = [json.loads(commit.notes or "{}") for commit in platform.lake.commits(limit=5)]
     (run,) = next(note[NOTED] for note in reversed(notes) if NOTED in note)
     assert (run["engine"], run["why"]) == ("executors", "engine = 'executors', option of the run")
+    plan = [row[0] for row in platform.execute("EXPLAIN REFRESH VIEW sounds")]
+    assert any(line.startswith("  engine spark_sql, about ") and line.endswith(": the function string") for line in plan), plan
     runs, done = ran(platform, [Name.of("sounds")], engine="executors")
     assert runs["main.sounds"].engine == "spark_sql"
     assert done.on_spark["main.sounds"] == runs["main.sounds"].why
     assert "the function string" in runs["main.sounds"].why
     assert sum(row[1] for row in platform.execute("SELECT * FROM sounds")) == 100
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_server")
+def test_the_server_tells_how_many_tasks_run(platform):
+    session = platform.work.session
+
+    def run():
+        with suppress(QueryInterrupted), session.arrow("SELECT sum(hash(id)) AS s FROM range(100000000000)", "slow"):
+            pass
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        end = time.monotonic() + 60
+        while not (found := session.read_busy_slots())[1] and time.monotonic() < end:
+            time.sleep(0.05)
+    finally:
+        session.insist("slow")
+        thread.join(60)
+    assert 1 <= found[1] <= found[0]

@@ -22,6 +22,7 @@ from platform_plugin.orchestration.components.differences import plan_difference
 from platform_plugin.orchestration.components.documentation import DayPartitions
 from platform_plugin.orchestration.components.model import suite_option
 from platform_plugin.orchestration.shown.drawing import PICTURE, draw_sample
+from platform_plugin.orchestration.shown.metadata import engine_metadata
 from platform_plugin.quality.gate import hold_to_gate
 from platform_plugin.relations.kinds import declarable_kind, kind_name
 from platform_plugin.relations.samples.record import find_sample
@@ -211,12 +212,14 @@ def _run_intake(platform: Platform, name: Name, intake: str | None, progress: Pr
     if intake is None:
         return {}
     if intake == "sample":
-        platform.execute(f"REFRESH SAMPLE {_written(name)}", progress=progress).close()
+        with platform.work.noting_engines() as noted:
+            platform.execute(f"REFRESH SAMPLE {_written(name)}", progress=progress).close()
         snapshot = platform.lake.snapshot()
         stored = find_sample(platform.lake, platform.lake.table(name, snapshot), snapshot)
         size = stored.definition.size if stored is not None else None
         own = (name.schema, name.relation)
-        return {"cardinality": platform.sample(own).cardinality, "size": size, PICTURE: draw_sample(platform.work, name)}
+        told = {"cardinality": platform.sample(own).cardinality, "size": size, PICTURE: draw_sample(platform.work, name)}
+        return told | engine_metadata(noted)
     report = run_ingest(platform.work, name, progress=progress)
     told = {"rows_in": report.rows, "files_in": report.files, "quarantined": report.quarantined, "waiting": report.waiting}
     files = {"refused": report.refused, "changed": report.changed, "late": report.late}

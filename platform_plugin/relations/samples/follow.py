@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -13,9 +14,9 @@ from platform_plugin.relations.samples.read import draw_sample
 from platform_plugin.relations.samples.record import KIND, TABLES, StoreSample, all_samples, definitions
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
 from platform_plugin.relations.samples.reservoir.joint import find_joint_samples
-from platform_plugin.relations.samples.reservoir.reservoirs import run_sliding
+from platform_plugin.relations.samples.reservoir.reservoirs import WindowStep, run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import SampleWindow, find_window
-from platform_plugin.relations.samples.reservoir.version import write_version
+from platform_plugin.relations.samples.reservoir.version import SampleVersion, write_version
 from platform_plugin.relations.samples.waiting import read_pending
 
 if TYPE_CHECKING:
@@ -57,8 +58,9 @@ class SampleMaintenance(Maintenance["PendingSample | SampleWindow"]):
 
     def due(self, work: Workspace, snapshot: Snapshot, pending: PendingSample | SampleWindow, control: RunControl) -> DueRelation:
         """The sample itself; how many rows would be read depends on the picks of those that appended them."""
-        del work, snapshot, control
-        engine = "local: picks are merged" if not pending.gap_rows else f"local or spark_sql: {pending.gap_rows} rows have no picks"
+        del snapshot, control
+        drawn = f"{work.find_engine(pending.sample.definition.engine)}: {pending.gap_rows} rows have no picks"
+        engine = drawn if pending.gap_rows else "local: picks are merged"
         return DueRelation(name=pending.name, kind=KIND, inputs=pending.inputs, writes=(pending.name,), engine=engine)
 
     def step(
@@ -77,11 +79,13 @@ class SampleMaintenance(Maintenance["PendingSample | SampleWindow"]):
         try:
             for each in pending:
                 try:
-                    if isinstance(each, SampleWindow):
-                        steps.append(run_sliding(work, each, timeout=timeout, progress=progress))
-                    else:
-                        grown = read_current_sample(work, each, timeout=timeout, progress=progress)
-                        steps.append(write_version(work, each, grown))
+                    with work.noting_engines() as noted:
+                        step: SampleVersion | WindowStep
+                        if isinstance(each, SampleWindow):
+                            step = run_sliding(work, each, timeout=timeout, progress=progress)
+                        else:
+                            step = write_version(work, each, read_current_sample(work, each, timeout=timeout, progress=progress))
+                    steps.append(replace(step, engine_runs=tuple(replace(run, relations=(each.name,)) for run in noted)))
                 except PlatformError as error:
                     failed[each.name] = error
         except BaseException:

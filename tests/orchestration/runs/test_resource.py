@@ -1,7 +1,7 @@
 import dagster as dg
 import pytest
 
-from platform_plugin.errors import CatalogueError
+from platform_plugin.errors import CatalogueError, InvalidValue
 from platform_plugin.orchestration import PlatformResource
 
 
@@ -44,3 +44,12 @@ def test_spark_jobs_carry_the_run(tmp_path, spark_server):
     with PlatformResource(url=str(tmp_path / "lake"), create=True).opened("run-17") as resource:
         assert resource.execute("SELECT 1 AS one").arrow().to_pydict() == {"one": [1]}
         assert "run-17" in resource.platform.work.session.spark.getTags()
+
+
+def test_the_engine_of_the_resource_is_that_of_its_runs(tmp_path):
+    with PlatformResource(url=str(tmp_path / "lake"), create=True, engine="local").opened("r") as resource:
+        assert resource.platform.work.engine == "local"
+    with PlatformResource(url=f"platform+local://{tmp_path}/lake?engine=executors").opened("r") as resource:
+        assert resource.platform.work.engine == "executors"
+    with PlatformResource(url=str(tmp_path / "lake"), engine="flink").opened("r") as resource, pytest.raises(InvalidValue):
+        _ = resource.platform

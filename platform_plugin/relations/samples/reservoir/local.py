@@ -7,12 +7,15 @@ condition and the strata, or a Spark job does and returns places of rows, and th
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from platform_plugin.engine.figures import EngineRun
+from platform_plugin.engine.measured_run import describe_job
 from platform_plugin.engine.refusal import Refusal
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
@@ -21,15 +24,16 @@ from platform_plugin.relations.samples.reservoir.counting import count_in_spark
 from platform_plugin.relations.samples.reservoir.local_draw import LocalDraw
 from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
-from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors, is_drawn_by_tasks
+from platform_plugin.relations.samples.tasks.executor_draw import choose_draw, draw_on_executors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timedelta
 
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.executors import TaskJob
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.relations.samples.definition import Key, SampleDefinition
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.keys.keys import HashedKeys
     from platform_plugin.relations.samples.keys.ladders import LadderKeys
     from platform_plugin.relations.samples.reservoir.condition import RowCondition
+    from platform_plugin.relations.samples.tasks.executor_draw import DrawChoice
 
     Integers = NDArray[np.int64]
 
@@ -72,18 +77,52 @@ def find_local(
         return {}
     if definition.is_counted:
         return {(): lowest_of_pieces(part, row_keys(definition))}
-    is_left_to_spark = work.find_engine(definition.engine) == "spark_sql"
-    if is_drawn_by_tasks(work, definition, part):
-        drawn = draw_on_executors(work, definition, part, timeout=timeout, progress=progress)
+    choice = choose_draw(work, definition, part)
+    note = _DrawNote(work, part, choice, time.monotonic())
+    why, is_left_to_spark = choice.why, choice.engine == "spark_sql"
+    if choice.engine == "executors":
+        jobs: list[TaskJob] = []
+        drawn = draw_on_executors(work, definition, part, timeout=timeout, progress=progress, jobs=jobs)
         if not isinstance(drawn, Refusal):
+            note.tell_jobs(jobs)
             return drawn
-        is_left_to_spark = True
-    if definition.is_weighted:
-        return weigh_part(work.lake, definition, part)
-    here = None if is_left_to_spark else sample_locally(work, definition, part)
-    if here is not None and not _lacks(definition, part, here):
+        why, is_left_to_spark = f"not executors: {drawn.why}", True
+    here = weigh_part(work.lake, definition, part) if definition.is_weighted else None
+    if here is not None and choice.engine != "local":
+        why = f"the kernel alone draws by weights; {why}"
+    if here is None and not is_left_to_spark:
+        here = sample_locally(work, definition, part)
+        why = why if here is not None else "not local: rows, or a condition, that the process leaves to Spark"
+    if here is not None and (definition.is_weighted or not _lacks(definition, part, here)):
+        note.tell("local", why)
         return here
-    return count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)
+    counted = count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)
+    note.tell("spark_sql", why)
+    return counted
+
+
+class _DrawNote(NamedTuple):
+    """What is told of the rows that were drawn of a part, to whoever asks."""
+
+    work: Workspace
+    part: RelationPart
+    choice: DrawChoice
+    began: float
+
+    def tell(self, engine: str, why: str) -> None:
+        """This engine drew them, for this reason."""
+        seconds, estimates = time.monotonic() - self.began, self.choice.seconds
+        rows = self.part.pieces.row_count
+        run = EngineRun(
+            engine=engine, relations=(), why=why, rows=rows, seconds=seconds, estimates=estimates if engine in estimates else {}
+        )
+        self.work.note_engine(run)
+
+    def tell_jobs(self, jobs: Sequence[TaskJob]) -> None:
+        """Tasks of these jobs drew them."""
+        for job in jobs:
+            seconds = time.monotonic() - self.began
+            self.work.note_engine(describe_job(job, (), self.choice.why, seconds=seconds, estimates=self.choice.seconds))
 
 
 def _lacks(definition: SampleDefinition, part: RelationPart, found: Mapping[Key, LowestRows]) -> bool:

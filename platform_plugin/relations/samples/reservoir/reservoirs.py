@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.commit.commit import Commit
@@ -44,11 +45,19 @@ class WindowStep:
     files: tuple[DataFile, ...]
     ended: tuple[int, ...]
     picked: tuple[Picks, ...]
+    engine_runs: tuple[EngineRun, ...] = ()
 
     @property
     def figures(self) -> StepFigures:
         """The rows that it consumes, and how many of them were read."""
-        return StepFigures(names=(self.behind.name,), ranges=frozenset(ranges_of([self.behind])), fetched=self.grown.fetched)
+        return StepFigures(
+            names=(self.behind.name,),
+            ranges=frozenset(ranges_of([self.behind])),
+            fetched=self.grown.fetched,
+            jobs=sum(run.jobs for run in self.engine_runs),
+            tasks=sum(run.tasks for run in self.engine_runs),
+            engine_runs=self.engine_runs,
+        )
 
     def put(self, commit: Commit) -> None:
         """Add it to a commit; a conflict if another run has consumed any of its ranges."""

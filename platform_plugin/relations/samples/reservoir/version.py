@@ -11,6 +11,7 @@ from platform_plugin.relations.follow.maintained import StepFigures, ranges_of
 from platform_plugin.relations.samples.record import AdvanceSample
 
 if TYPE_CHECKING:
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
@@ -24,11 +25,19 @@ class SampleVersion:
     behind: PendingSample
     grown: CurrentSample
     files: tuple[DataFile, ...]
+    engine_runs: tuple[EngineRun, ...] = ()
 
     @property
     def figures(self) -> StepFigures:
         """The rows that it consumes, and how many of them were read."""
-        return StepFigures(names=(self.behind.name,), ranges=frozenset(ranges_of([self.behind])), fetched=self.grown.fetched)
+        return StepFigures(
+            names=(self.behind.name,),
+            ranges=frozenset(ranges_of([self.behind])),
+            fetched=self.grown.fetched,
+            jobs=sum(run.jobs for run in self.engine_runs),
+            tasks=sum(run.tasks for run in self.engine_runs),
+            engine_runs=self.engine_runs,
+        )
 
     def put(self, commit: Commit) -> None:
         """Add it to a commit; a conflict if another run has consumed any of its range."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import numpy as np
 
 from platform_plugin.engine.executors import TaskJob
+from platform_plugin.engine.figures import rough_time
 from platform_plugin.engine.file_parts import divide_files, is_read_by_tasks
 from platform_plugin.engine.rates import MEASURED, MERGE_SECONDS, RunSize, count_cores, estimate_job, estimate_local
 from platform_plugin.engine.refusal import Refusal, RefusedByEngine
@@ -20,8 +21,10 @@ from platform_plugin.relations.samples.reservoir.condition import RowCondition, 
 from platform_plugin.relations.samples.tasks.program import SampledPart, SampleProgram
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
+    from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.relations.samples.definition import Key, SampleDefinition
@@ -32,27 +35,41 @@ if TYPE_CHECKING:
 _SPILL_PATH = "_results/"
 
 
-def is_drawn_by_tasks(work: Workspace, definition: SampleDefinition, part: RelationPart) -> bool:
-    """Whether tasks on the executors draw the rows of a part: where that is asked for, or takes less time than in this process."""
+class DrawChoice(NamedTuple):
+    """The engine that draws rows of a part, the reason, and the seconds that engines were estimated to take, as far as that mattered."""
+
+    engine: EngineName
+    why: str
+    seconds: Mapping[str, float]
+
+
+def choose_draw(work: Workspace, definition: SampleDefinition, part: RelationPart) -> DrawChoice:
+    """Who draws the rows of a part: the engine that is asked for, or tasks on the executors where they take less time than this process."""
     scan = part.pieces.scan
+    option = work.find_option(definition.engine)
+    asked = f"engine = '{option.name}', {option.set_by}"
+    if option.name in ("local", "spark_sql"):
+        return DrawChoice(option.name, asked, {})
     if not is_read_by_tasks(scan) or any(isinstance(piece.source, InlinedTable) for piece in part.pieces.parts):
-        return False
-    match work.find_engine(definition.engine):
-        case "executors":
-            return True
-        case "local" | "spark_sql":
-            return False
+        return DrawChoice("local", "not executors: rows that only the client can read", {})
+    if option.name == "executors":
+        return DrawChoice("executors", asked, {})
     size, distances = RunSize(part.pieces.row_count, 1, scan.size_bytes), work.distances
     is_read_here = work.lake.storage.is_local or work.lake.location.spark is None
     if not is_read_here or (size.rows > work.limits.client_draw_rows and not definition.is_weighted):
-        return True
+        return DrawChoice("executors", "not local: many rows" if is_read_here else "not local: files that are nearer to executors", {})
     here = estimate_local(size, MEASURED.of("local", distances.client), distances.client)
     rates = MEASURED.of("executors", distances.executors)
     if here < rates.job + MERGE_SECONDS:
-        return False  # how many tasks run at once is asked only where that could decide
+        # How many tasks run at once is asked only where that could decide.
+        return DrawChoice("local", f"executors would take {rough_time(rates.job + MERGE_SECONDS)} at least", {"local": here})
     slots, busy, start = work.find_task_slots()
     cores = count_cores(slots, busy, size, least_rows=work.limits.task_least_rows)
-    return estimate_job(size, rates, distances.executors, cores=cores, start=start + MERGE_SECONDS) < here
+    there = estimate_job(size, rates, distances.executors, cores=cores, start=start + MERGE_SECONDS)
+    seconds = {"local": here, "executors": there}
+    if there < here:
+        return DrawChoice("executors", f"local would take {rough_time(here)}", seconds)
+    return DrawChoice("local", f"executors would take {rough_time(there)}", seconds)
 
 
 def draw_on_executors(

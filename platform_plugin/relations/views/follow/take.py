@@ -179,7 +179,10 @@ def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView, engin
         task, inputs = _RangeTasks(work, snapshot, SharedRows(work.lake), stream, [view]).task_of(view)
         choice = choose_engines({view.name: OfferedTask(task, inputs, engines.offer(view.record.options.get(ENGINE)))})
         found += [ForeseenEngine(each.engine.name, each.why, each.seconds[each.engine.name]) for each in choice.choices]
-        for refusal in choice.refused.values():
+        refusals = list(choice.refused.values())
+        if not refusals and all(each.reader is not None for each in inputs.values()):
+            refusals += filter(None, [engines.executors.rehearse(task, inputs)])
+        for refusal in refusals:
             size = measure_size([Bid(engine="spark_sql", task=task, why="")], inputs)
             return ForeseenEngine("spark_sql", refusal.why, estimate_on_spark(work, size))
     slowest = max(found, key=lambda each: each.seconds or 0.0)

@@ -8,7 +8,9 @@ import pytest
 
 from platform_plugin.engine.limits import Limits
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
+from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.files import files
+from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.draw.pieces import read_pieces
@@ -159,3 +161,38 @@ def test_the_choice_of_an_engine_chooses_no_rows(platform):
                 found[engine, name] = cardinality, sorted(map(tuple, (row.values() for row in rows.to_pylist())), key=repr)
                 assert rows.num_rows >= 20
                 assert found[engine, name] == found["executors", name], (engine, name)
+
+
+def test_a_run_asks_before_the_sample_and_this_before_the_lake_and_tells_who_drew(platform):
+    platform.execute("CREATE STREAM s (score INT, digit INT)")
+    for name, option in (("tasks", ", engine = 'executors'"), ("lakes", "")):
+        platform.execute(f"CREATE SAMPLE {name} ON s SIZE 5 WHERE score < 50 WITH (seed = 1{option})")
+    assert "engine = 'executors'" in next(iter(platform.execute("SHOW CREATE SAMPLE tasks")))[0]
+    platform.work.engine = "local"
+
+    def consume(**options):
+        rows = rows_of(400).select(["score", "digit"])
+        table = platform.lake.table("s")
+        with platform.lake.commit("rows") as commit:
+            commit.append(table, [platform.lake.write(table, rows)])
+        done = run_maintenance(platform.work, [Name.of("tasks"), Name.of("lakes")], **options)
+        assert not done.failed
+        return {run.relations[0]: run for run in done.engine_runs}, done
+
+    runs, done = consume()
+    assert {name: run.engine for name, run in runs.items()} == {"main.tasks": "executors", "main.lakes": "local"}
+    tasks = runs["main.tasks"]
+    assert tasks.why == "engine = 'executors', option of the relation"
+    assert tasks.tasks == sum(tasks.executors.values()) >= 1
+    assert (tasks.jobs, done.jobs) == (1, 1)
+    assert tasks.skew >= 1
+    assert 0 < tasks.client_bytes < 100_000
+    runs, _ = consume(engine="local")
+    assert {(name, run.engine, run.why) for name, run in runs.items()} == {
+        (name, "local", "engine = 'local', option of the run") for name in ("main.tasks", "main.lakes")
+    }
+    runs, _ = consume(engine="auto")
+    assert {run.engine for run in runs.values()} == {"local"}
+    assert all(run.why.startswith("executors would take ") for run in runs.values())
+    drawn = [sorted(map(repr, platform.sample(name).arrow().to_pylist())) for name in ("tasks", "lakes")]
+    assert drawn[0] == drawn[1]
