@@ -32,7 +32,7 @@ CONNECT_SECONDS = 1.0
 """To open a session on a server that runs elsewhere, whose cores are not known before."""
 LOCAL_CORES = 1.7
 """How many cores the kernel keeps busy in one process of a machine with two."""
-# Measured by make bench NAME=views, on two cores: one view and six, over 1 to 20 million rows.
+# From one quiet run on two cores: one view and six, over 1, 4 and 20 million rows.
 SQL_JOB_SECONDS = 0.36
 SQL_PLAN_SECONDS = 0.34
 """A job of Spark's own operators without rows, and each plan in it, which is compiled and shuffled."""

@@ -113,7 +113,7 @@ def test_status_says_what_maintained_each_view_last(tmp_path, platform):
             assert (newest.snapshot, newest.relations, newest.rows) == (done.snapshot.id, ("main.counts",), 1)
             assert newest.why == "engine = 'local', option of the run"
             assert (before.relations, before.engine, before.rows) == (("main.sums",), "local", 2)
-            assert before.why == "executors would take 6.2 s"
+            assert before.why.startswith("executors would take ")
     said = platform("--url", url, "status").stdout
     assert "main.counts: maintained by engine local in " in said
     assert "  engine = 'local', option of the run" in said
