@@ -184,7 +184,7 @@ def test_a_run_asks_before_the_sample_and_this_before_the_lake_and_tells_who_dre
     tasks = runs["main.tasks"]
     assert tasks.why == "engine = 'executors', option of the relation"
     assert tasks.tasks == sum(tasks.executors.values()) >= 1
-    assert (tasks.jobs, done.jobs) == (1, 1)
+    assert done.jobs == tasks.jobs >= 1
     assert tasks.skew >= 1
     assert 0 < tasks.client_bytes < 100_000
     runs, _ = consume(engine="local")
