@@ -197,7 +197,7 @@ class Limits:
     )
     client_draw_rows: int = _limit(
         200_000_000,
-        decides="a sample is drawn in the process from up to so many rows; a larger range is scanned by Spark",
+        decides="a sample is drawn in the process from up to so many rows; a larger range is read by tasks on the executors",
         measured="make bench NAME=samples: with a condition that half of the rows pass 65 ms in the process, "
         "384 ms by Spark's operators, over the same rows",
     )

@@ -1,6 +1,7 @@
 """B3, samples: the local phase, draws of stored rows against Spark's and DuckDB's ways, upkeep as a share of ingest, merges, answers.
 
-`BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`); `BENCH_PAIRS` how often each arm runs;
+`BENCH_SCALE` is TPC-H's scale factor, 0.2 by default (1.2 million rows of `lineitem`), and `BENCH_COPIES` how many times these rows are
+loaded, which takes less memory than a larger scale; `BENCH_PAIRS` how often each arm runs;
 `BENCH_ROWS` how many generated rows go by, 100 million by default; `BENCH_SIZES` the sizes of samples that are drawn; `BENCH_UPKEEP` how
 many rows are appended how often; `BENCH_DATASKETCHES` a Python that can import datasketches. ONLY names some of memory, upkeep, draws,
 take_sample, generated, spark, conditions, answers, standing. Memory and upkeep need no Spark, and take_sample takes minutes at scale 5.
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.executors import TaskJob
     from platform_plugin.relations.samples.keys.lowest import LowestRows
 
+COPIES = int(os.environ.get("BENCH_COPIES", "1"))
 PARTS = ("memory", "upkeep", "draws", "take_sample", "generated", "spark", "conditions", "answers", "standing")
 UPKEEP = [tuple(map(int, each.split("x"))) for each in os.environ.get("BENCH_UPKEEP", "12000x120,100000x60,300000x40").split(",")]
 
@@ -265,7 +267,8 @@ def _load(platform: Platform, rows: pa.Table) -> None:
         table = commit.create_table("lineitem", lake.columns_of(rows))
         declare_relation(commit, table, Declaration(kind="table"))
         step = -(-rows.num_rows // 4)
-        commit.append(table, [lake.write(table, rows.slice(begin, step)) for begin in range(0, rows.num_rows, step)])
+        begins = list(range(0, rows.num_rows, step)) * COPIES
+        commit.append(table, [lake.write(table, rows.slice(begin, step)) for begin in begins])
 
 
 def _measure_in_spark(report: Report, platform: Platform) -> None:

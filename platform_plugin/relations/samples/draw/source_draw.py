@@ -20,8 +20,7 @@ from platform_plugin.relations.samples.keys.keys import sample_seed
 from platform_plugin.relations.samples.keys.weights import drawn_rows, with_weights
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample
-from platform_plugin.relations.samples.reservoir.local import RelationPart
-from platform_plugin.relations.samples.reservoir.weighing import weigh_part
+from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.relations.samples.definition import Key
     from platform_plugin.relations.samples.draw.pieces import Pieces
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
     from platform_plugin.relations.samples.record import SampleRecord
 
 
@@ -93,12 +93,13 @@ def draw_anew(
     if not definition.is_weighted:
         return draw_standing(work, sample, table, snapshot, timeout=timeout, progress=progress)
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
-    return _weighted(work, sample, table, pieces, sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot)))
+    seed = sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot))
+    part = RelationPart(pieces=pieces, size=definition.cap(1), seed=seed)
+    return _weighted(work, sample, table, pieces, find_local(work, definition, part, timeout=timeout, progress=progress).get(()))
 
 
-def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Pieces, seed: int) -> CurrentSample:
+def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Pieces, held: LowestRows | None) -> CurrentSample:
     definition = sample.definition
-    (held,) = weigh_part(work.lake, definition, RelationPart(pieces=pieces, size=definition.cap(1), seed=seed)).values() or (None,)
     if held is None:
         numbers = keys = _NONE
     else:

@@ -1,7 +1,11 @@
 """Samples that tasks draw: the same rows as in one process and by Spark's operators, and no more of them moved than the sample has."""
 
 import random
+import subprocess
+import sys
 from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -10,6 +14,7 @@ from platform_plugin.engine.limits import Limits
 from platform_plugin.lake.catalogue.relations import Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.lake.files import files
+from platform_plugin.lake.upkeep.vacuum import vacuum
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.definition import SampleDefinition
@@ -196,3 +201,55 @@ def test_a_run_asks_before_the_sample_and_this_before_the_lake_and_tells_who_dre
     assert all(run.why.startswith("executors would take ") for run in runs.values())
     drawn = [sorted(map(repr, platform.sample(name).arrow().to_pylist())) for name in ("tasks", "lakes")]
     assert drawn[0] == drawn[1]
+
+
+def append(platform, seed, count=3):
+    """Rows that wait for a run, since nobody has picked any of them."""
+    lake = platform.lake
+    for number in range(count):
+        with lake.commit("append") as commit:
+            commit.append(lake.table("r"), [lake.write(lake.table("r"), rows_of(300, seed * 10 + number))])
+
+
+def attack(platform, deaths):
+    """Kill a client at each of these points or moments; how often it died."""
+    platform.execute("CREATE STREAM r (score INT, kind STRING, digit INT) WITH (retention_rows = 1000000)")
+    for name in ("drawn", "oracle"):
+        platform.execute(f"CREATE SAMPLE {name} ON r SIZE 30 WHERE score > 30 WITH (seed = 3)")
+    platform.work.engine = "local"
+    died = 0
+    for seed, death in enumerate(deaths):
+        append(platform, seed)
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.relations.samples.tasks.victim", str(platform.lake.location), str(death)],
+            cwd=Path(__file__).parents[4],
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert ended.returncode in (0, -9), ended.stderr
+        died += ended.returncode == -9
+        # The oracle is never stored: it is drawn from all rows that the stream ever had.
+        read = [
+            (sorted(map(repr, platform.execute(f"SELECT * FROM {name}").arrow().to_pylist())), platform.sample(name).cardinality)
+            for name in ("drawn", "oracle")
+        ]
+        assert read[0] == read[1], death
+        assert len(read[0][0]) == 30
+    vacuum(platform.lake, grace=timedelta(0), dry_run=False)
+    assert not list(platform.lake.storage.listing("_results/"))
+    return died
+
+
+def test_a_client_killed_after_the_job_and_before_the_commit(platform):
+    assert attack(platform, [6]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_a_client_killed_all_along(platform):
+    moments = [f"{tenths / 10}s" for tenths in range(1, 16, 2)]
+    died = attack(platform, [*range(1, 60, 3), *moments])
+    print(f"survived {died} kills")
+    assert died > 10

@@ -41,6 +41,14 @@ class Slots:
         pass
 
 
+@pytest.fixture(autouse=True)
+def _threads():
+    """Tasks leave the other cores to their like, in the process that runs them."""
+    before = pa.cpu_count()
+    yield
+    pa.set_cpu_count(before)
+
+
 @pytest.fixture
 def platform(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "ROW_GROUP_ROWS", 16)
