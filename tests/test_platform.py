@@ -141,6 +141,7 @@ def test_a_killed_client_leaves_no_job_and_no_lease(platform, url, spark_server)
     assert leases(platform) == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_ended_since_the_last_statement_is_replaced_without_a_word(platform, spark_server):
     platform.execute("CREATE TABLE t AS SELECT id FROM range(10)")
     details = status(runtime=spark_server).details

@@ -128,6 +128,7 @@ def test_executors_with_another_version_that_stays_are_told_of(platform, monkeyp
         run_maintenance(platform.work)
 
 
+@pytest.mark.slow
 def test_the_package_is_sent_to_executors_with_another_version(tmp_path, monkeypatch):
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(PACKAGE, elsewhere / "platform_plugin", ignore=shutil.ignore_patterns("__pycache__"))

@@ -58,6 +58,7 @@ def test_links_lead_somewhere():
 def test_the_table_of_options_has_all_of_them():
     sources = {"FILES": "files", "KAFKA": "Kafka", "TABLE": "a table"}
     known = {"stream": options.STREAM, "table": options.TABLE, "view": options.VIEW, "sample": options.SAMPLE, "COPY": options.COPY}
+    known["REFRESH"] = options.RUN
     known |= {f"feed from {sources[kind]}": takes for kind, takes in options.FEEDS.items()}
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (.+) \|$", (FOLDER / "options.md").read_text(), re.MULTILINE)
     listed = {(name, of): takes for name, every, takes, _ in rows for of in every.split(", ")}

@@ -93,7 +93,7 @@ def told(lake, versions):
     return found
 
 
-@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)], ids=["of some", "of all"])
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)], ids=["of some", "of all"])
 def test_what_is_told_of_a_kept_snapshot_stays(old, step):
     with Lake.open(old.url) as lake:
         commits = lake.commits()

@@ -174,22 +174,27 @@ def test_killed_server_fails_the_running_query_in_seconds_and_is_replaced_by_one
     assert str(private.log) in str(caught.value.hint)
     session.close()
     wait_until(lambda: "its JVM ended with code -9" in private.read_log())
-    with attach(SETTINGS, runtime=private) as session:
-        assert session.arrow("SELECT 1").read_all().num_rows == 1
-    assert status(runtime=private).details["pid"] != first["pid"]
-
-    # The driver is killed: its JVM must go as well, and the next user gets a new server.
-    second = status(runtime=private).details
-    os.kill(second["pid"], signal.SIGKILL)
     with attach(replace(SETTINGS, idle_seconds=2), runtime=private) as session:
         assert session.arrow("SELECT 1").read_all().num_rows == 1
-        wait_until(lambda: not Path(f"/proc/{second['jvm_pid']}").exists())
+        assert status(runtime=private).details["pid"] != first["pid"]
         # It is in use, though nothing runs.
         time.sleep(4)
         assert status(runtime=private).phase == "ready"
     wait_until(lambda: not status(runtime=private).running)
     assert "idle for 2 seconds" in private.read_log()
     assert not private.state.exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_killed_driver_takes_its_jvm_along_and_is_replaced(private: RuntimeFolder) -> None:
+    with attach(SETTINGS, runtime=private):
+        first = status(runtime=private).details
+    os.kill(first["pid"], signal.SIGKILL)
+    with attach(SETTINGS, runtime=private) as session:
+        assert session.arrow("SELECT 1").read_all().num_rows == 1
+        wait_until(lambda: not Path(f"/proc/{first['jvm_pid']}").exists())
+    assert status(runtime=private).details["pid"] != first["pid"]
 
 
 @pytest.mark.spark
