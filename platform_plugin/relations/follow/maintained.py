@@ -121,6 +121,18 @@ class StepFigures:
     on_spark: Mapping[str, str] = field(default_factory=dict)
     engine_runs: tuple[EngineRun, ...] = ()
 
+    @classmethod
+    def of_intake(cls, pending: Maintained, runs: tuple[EngineRun, ...], *, fetched: int) -> StepFigures:
+        """The figures of one relation that has consumed what waited for it and has read so many rows of that."""
+        return cls(
+            names=(pending.name,),
+            ranges=frozenset(ranges_of([pending])),
+            fetched=fetched,
+            jobs=sum(run.jobs for run in runs),
+            tasks=sum(run.tasks for run in runs),
+            engine_runs=runs,
+        )
+
 
 class Step(Protocol):
     """What a run has made of changes: files that are written, and the operations that make them visible."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from platform_plugin.relations.follow.maintained import StepFigures, ranges_of
+from platform_plugin.relations.follow.maintained import StepFigures
 from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import expected_margin
 from platform_plugin.relations.samples.record import AdvanceWindow
@@ -50,14 +50,7 @@ class WindowStep:
     @property
     def figures(self) -> StepFigures:
         """The rows that it consumes, and how many of them were read."""
-        return StepFigures(
-            names=(self.behind.name,),
-            ranges=frozenset(ranges_of([self.behind])),
-            fetched=self.grown.fetched,
-            jobs=sum(run.jobs for run in self.engine_runs),
-            tasks=sum(run.tasks for run in self.engine_runs),
-            engine_runs=self.engine_runs,
-        )
+        return StepFigures.of_intake(self.behind, self.engine_runs, fetched=self.grown.fetched)
 
     def put(self, commit: Commit) -> None:
         """Add it to a commit; a conflict if another run has consumed any of its ranges."""
