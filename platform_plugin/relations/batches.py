@@ -12,7 +12,6 @@ from platform_plugin.errors import CommitConflict, InvalidValue
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import split_chunks
 from platform_plugin.lake.catalogue.forgotten import is_forgotten
-from platform_plugin.lake.commit.data_operations import has_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
@@ -120,10 +120,8 @@ class TakeBatches:
             w.connection.execute(sa.delete(BATCH).where(own, b.snapshot_id <= too_many))
 
 
-def fold_batches(connection: Connection, _oldest: int) -> int:
+def fold_batches(rows: Folding) -> int:
     """Delete the ids that are old enough, and those of relations that no kept snapshot has, also where nobody appends any more."""
-    if not has_table(connection, BATCH.name):
-        return 0
     b = BATCH.c
     gone = sa.or_(b.committed_at < datetime.now(UTC) - KEPT, is_forgotten(b.relation_uuid))
-    return int(connection.execute(sa.delete(BATCH).where(gone)).rowcount)
+    return rows.delete(BATCH, gone)

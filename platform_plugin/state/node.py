@@ -17,7 +17,6 @@ import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among, split_chunks
-from platform_plugin.lake.catalogue.forgotten import delete_forgotten
 from platform_plugin.lake.cursors.cursor import CURSOR_TABLES
 from platform_plugin.lake.cursors.move import end_cursors
 from platform_plugin.lake.migrations.cursors import VERSION, former_uses
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.commit.writer import Writer
 
 NODE = sa.Table(
@@ -181,18 +181,17 @@ def _node(row: Any) -> Node:
     return Node(uuid=UUID(row.node_uuid), kind=row.kind, likeness=row.likeness, plan=row.plan, options=json.loads(row.options))
 
 
-def fold_nodes(connection: Connection, oldest: int) -> int:
+def fold_nodes(rows: Folding) -> int:
     """Delete uses that ended at or before the oldest snapshot that is kept, and nodes without any; returns how many uses there were."""
-    if not has_nodes(connection):
-        return 0
-    ended = connection.execute(sa.delete(USE).where(USE.c.end_snapshot <= oldest)).rowcount
-    connection.execute(sa.delete(NODE).where(~sa.exists().where(USE.c.node_uuid == NODE.c.node_uuid)))
+    ended = rows.delete(USE, USE.c.end_snapshot <= rows.oldest)
+    _fold_unused(rows)
     return ended
 
 
-def fold_lost_nodes(connection: Connection, _oldest: int) -> int:
+def fold_lost_nodes(rows: Folding) -> int:
     """Delete what relations that no kept snapshot has use, and nodes without any use: another client that drops a view ends none."""
-    if not has_nodes(connection):
-        return 0
-    uses = delete_forgotten(connection, USE, USE.c.user_uuid)
-    return uses + connection.execute(sa.delete(NODE).where(~sa.exists().where(USE.c.node_uuid == NODE.c.node_uuid))).rowcount
+    return rows.delete_forgotten(USE, USE.c.user_uuid) + _fold_unused(rows)
+
+
+def _fold_unused(rows: Folding) -> int:
+    return rows.delete(NODE, ~sa.exists().where(USE.c.node_uuid == NODE.c.node_uuid))

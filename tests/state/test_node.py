@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from platform_plugin.errors import CommitConflict
+from platform_plugin.lake.catalogue.forgotten import Folding
 from platform_plugin.lake.cursors.cursor import read_owners
 from platform_plugin.lake.cursors.move import AddCursor
 from platform_plugin.lake.lake import Lake
@@ -68,9 +69,9 @@ def test_a_node_goes_with_its_last_user(prepared):
         assert read_owners(connection, "posts") == {}
         assert read_parts(connection).keys() == {str(first), str(second)}, "reads at older snapshots need them"
     with prepared.writing() as connection:
-        assert fold_nodes(connection, released) == 2
+        assert fold_nodes(Folding.at(connection, released)) == 2
         assert read_nodes(connection, [state.uuid, result.uuid]) == {state.uuid: state}
-        assert fold_nodes(connection, released + 1) == 1
+        assert fold_nodes(Folding.at(connection, released + 1)) == 1
         assert read_nodes(connection, [state.uuid, result.uuid]) == {}
 
 

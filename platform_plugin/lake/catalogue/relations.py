@@ -12,13 +12,13 @@ import sqlalchemy as sa
 from platform_plugin.cache import Cache
 from platform_plugin.lake.catalogue import catalogue as c
 from platform_plugin.lake.catalogue.bulk import is_among
-from platform_plugin.lake.catalogue.forgotten import delete_forgotten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.lake import Lake
@@ -125,7 +125,6 @@ def find_declared(connection: Connection, kind: str, mark: str) -> dict[UUID, De
     return {UUID(row.relation_uuid): Declaration(kind=row.kind, options=json.loads(row.options)) for row in connection.execute(query)}
 
 
-def fold_declarations(connection: Connection, _oldest: int) -> int:
+def fold_declarations(rows: Folding) -> int:
     """Delete the declarations of relations that no kept snapshot has."""
-    is_there = sa.inspect(connection).has_table(RELATION.name)
-    return delete_forgotten(connection, RELATION, RELATION.c.relation_uuid) if is_there else 0
+    return rows.delete_forgotten(RELATION, RELATION.c.relation_uuid)

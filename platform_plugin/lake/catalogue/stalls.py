@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from platform_plugin.errors import PlatformError
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.catalogue.tables import Name, Table, View
     from platform_plugin.lake.lake import Lake
 
@@ -135,9 +136,6 @@ def _own(name: Name, cause: Cause) -> sa.ColumnElement[bool]:
     return sa.and_(s.schema_name == name.schema.lower(), s.relation_name == name.relation.lower(), s.cause == cause)
 
 
-def fold_stalls(connection: Connection, _oldest: int) -> int:
+def fold_stalls(rows: Folding) -> int:
     """Delete the stalls of relations that no kept snapshot has; those of relations that are not there yet stay."""
-    if not sa.inspect(connection).has_table(STALL.name):
-        return 0
-    gone = sa.and_(STALL.c.relation_uuid.is_not(None), is_forgotten(STALL.c.relation_uuid))
-    return int(connection.execute(sa.delete(STALL).where(gone)).rowcount)
+    return rows.delete(STALL, STALL.c.relation_uuid.is_not(None), is_forgotten(STALL.c.relation_uuid))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.catalogue.tables import View
     from platform_plugin.lake.commit.writer import Writer
 
@@ -145,12 +146,10 @@ def read_dependents(connection: Connection) -> list[tuple[int, int]]:
     ]
 
 
-def fold_dependents(connection: Connection, _oldest: int) -> int:
+def fold_dependents(rows: Folding) -> int:
     """Delete the needs of and for relations that no kept snapshot has; another client removes none when it drops a view."""
-    if not has_table(connection, DEPENDENT.name):
-        return 0
     gone = sa.or_(is_forgotten_id(DEPENDENT.c.relation_id), is_forgotten_id(DEPENDENT.c.dependent_id))
-    return int(connection.execute(sa.delete(DEPENDENT).where(gone)).rowcount)
+    return rows.delete(DEPENDENT, gone)
 
 
 def protected_table_error(table: Name, view: Name) -> InvalidValue:

@@ -9,7 +9,6 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.forgotten import delete_superseded
 from platform_plugin.lake.catalogue.relations import filter_streams
 from platform_plugin.lake.catalogue.snapshots import oldest_snapshot
 from platform_plugin.lake.catalogue.tables import read_tables
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.catalogue.tables import Name, Snapshot, Table
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
@@ -93,11 +93,9 @@ def hold_passes(connection: Connection, newest: Snapshot) -> frozenset[int]:
     return frozenset(held)
 
 
-def fold_passes(connection: Connection, oldest: int) -> int:
+def fold_passes(rows: Folding) -> int:
     """Delete the passes before the one that the oldest snapshot sees; those of dropped relations go with `hold_passes`."""
-    if not has_table(connection, GATE_PASS.name):
-        return 0
-    return delete_superseded(connection, GATE_PASS, (GATE_PASS.c.schema_name, GATE_PASS.c.relation_name), oldest)
+    return rows.delete_superseded(GATE_PASS, GATE_PASS.c.schema_name, GATE_PASS.c.relation_name)
 
 
 def lift_gate(lake: Lake, name: Name) -> None:

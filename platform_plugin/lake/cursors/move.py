@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue.forgotten import is_forgotten
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.cursors.cursor import CURSOR, find_cursor, read_cursors
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.cursors.cursor import InputCursor
 
@@ -144,19 +144,15 @@ def write_reader(connection: Connection, reader: str, input_: UUID | str, positi
         connection.execute(_ADVANCE, [_values(reader, input_, position)])
 
 
-def fold_cursors(connection: Connection, oldest: int) -> int:
+def fold_cursors(rows: Folding) -> int:
     """Delete the rows that ended at or before the oldest snapshot that is kept; returns how many there were."""
-    if not has_table(connection, CURSOR.name):
-        return 0
-    return connection.execute(sa.delete(CURSOR).where(CURSOR.c.end_snapshot <= oldest)).rowcount
+    return rows.delete(CURSOR, CURSOR.c.end_snapshot <= rows.oldest)
 
 
-def fold_lost_cursors(connection: Connection, _oldest: int) -> int:
+def fold_lost_cursors(rows: Folding) -> int:
     """Delete the cursors in relations that no kept snapshot has: another client that drops a relation ends no cursor in it."""
-    if not has_table(connection, CURSOR.name):
-        return 0
     is_relation = CURSOR.c.input.like("________-____-____-____-____________")
-    return connection.execute(sa.delete(CURSOR).where(is_relation, is_forgotten(CURSOR.c.input))).rowcount
+    return rows.delete(CURSOR, is_relation, is_forgotten(CURSOR.c.input))
 
 
 def _values(owner: UUID | str, input_: UUID | str, position: int) -> dict[str, object]:

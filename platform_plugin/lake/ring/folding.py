@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
-from platform_plugin.lake.catalogue.forgotten import delete_forgotten
 from platform_plugin.lake.catalogue.relations import read_declarations
-from platform_plugin.lake.commit.data_operations import has_table
 from platform_plugin.lake.cursors.cursor import read_lowest
 from platform_plugin.lake.ring.arrival_log import ARRIVAL_LOG, LoggedSegment, write_log
 from platform_plugin.lake.ring.segments import LEFT_FILE, SEGMENT, STREAM, RetentionLimits
@@ -17,30 +15,28 @@ from platform_plugin.lake.ring.segments import LEFT_FILE, SEGMENT, STREAM, Reten
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+    from platform_plugin.lake.catalogue.forgotten import Folding
     from platform_plugin.lake.catalogue.relations import Declaration
 
 LOGGED_AT_ONCE = 512
 """So many segments are put in a log of some kilobytes; fewer keep their rows."""
 
 
-def fold_rings(connection: Connection, _oldest: int) -> int:
+def fold_rings(rows: Folding) -> int:
     """Delete what is kept of streams and histories that no kept snapshot has."""
-    there = [table for table in (STREAM, SEGMENT, LEFT_FILE, ARRIVAL_LOG) if has_table(connection, table.name)]
-    deleted = sum(delete_forgotten(connection, table, table.c.relation_uuid) for table in there)
-    if LEFT_FILE in there:
-        # The expiry that took the file from the catalogue has scheduled it for deletion.
-        gone = LEFT_FILE.c.data_file_id.not_in(sa.select(c.DATA_FILE.c.data_file_id))
-        deleted += connection.execute(sa.delete(LEFT_FILE).where(gone)).rowcount
-    return deleted
+    forgotten = sum(rows.delete_forgotten(table, table.c.relation_uuid) for table in (STREAM, SEGMENT, LEFT_FILE, ARRIVAL_LOG))
+    # The expiry that took the file from the catalogue has scheduled it for deletion.
+    return forgotten + rows.delete(LEFT_FILE, LEFT_FILE.c.data_file_id.not_in(sa.select(c.DATA_FILE.c.data_file_id)))
 
 
-def fold_segments(connection: Connection, oldest: int) -> int:
+def fold_segments(rows: Folding) -> int:
     """Put segments in arrival logs that nothing evicts, that all consumers have read, and whose snapshots are gone; returns how many.
 
     Rows of a log count against it.
     """
-    if not (has_table(connection, SEGMENT.name) and has_table(connection, ARRIVAL_LOG.name)):
+    if not rows.has(SEGMENT, ARRIVAL_LOG):
         return 0
+    connection, oldest = rows.connection, rows.oldest
     s = SEGMENT.c
     many = sa.select(s.relation_uuid).where(s.snapshot_id < oldest).group_by(s.relation_uuid).having(sa.func.count() > LOGGED_AT_ONCE)
     uuids = connection.execute(many).scalars().all()

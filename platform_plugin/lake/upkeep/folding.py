@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import sqlalchemy as sa
 
 from platform_plugin.lake.catalogue import catalogue as c
+from platform_plugin.lake.catalogue.forgotten import Folding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +35,16 @@ FOLDS: tuple[str, ...] = (
     "relations.views.folding:fold_views",
     "relations.samples.folding:fold_samples",
 )
-"""The "module:function" of each: called with the connection and the oldest kept snapshot, it returns how many rows it deleted."""
+"""The "module:function" of each: called with the `Folding`, it returns how many rows it deleted."""
 
 
 def fold_rows(connection: Connection) -> int:
     """Let each owner fold its rows, in the caller's transaction; returns how many rows went."""
     oldest = int(connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one())
-    return sum(_load(path)(connection, oldest) for path in FOLDS)
+    rows = Folding.at(connection, oldest)
+    return sum(_load(path)(rows) for path in FOLDS)
 
 
-def _load(path: str) -> Callable[[Connection, int], int]:
+def _load(path: str) -> Callable[[Folding], int]:
     module, _, name = path.partition(":")
-    return cast("Callable[[Connection, int], int]", getattr(import_module(f"platform_plugin.{module}"), name))
+    return cast("Callable[[Folding], int]", getattr(import_module(f"platform_plugin.{module}"), name))

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 
 from platform_plugin.errors import CommitConflict
+from platform_plugin.lake.catalogue.forgotten import Folding
 from platform_plugin.lake.cursors.cursor import (
     CURSOR,
     CURSOR_TABLES,
@@ -161,7 +162,7 @@ def test_positions_at_every_snapshot_are_those_of_a_plain_model(tmp_path_factory
             elif step == "fold" and at:
                 oldest = max(oldest, sorted(at)[min(number, len(at) - 1)])
                 with lake.writing() as connection:
-                    fold_cursors(connection, oldest)
+                    fold_cursors(Folding.at(connection, oldest))
                 continue
             else:
                 continue

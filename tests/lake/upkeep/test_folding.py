@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from platform_plugin.lake.catalogue.forgotten import delete_superseded
+from platform_plugin.lake.catalogue.forgotten import Folding
 from platform_plugin.lake.catalogue.relations import read_declarations
 from platform_plugin.lake.commit.passes import read_pass
 from platform_plugin.lake.cursors.cursor import read_cursors_at
@@ -236,7 +236,7 @@ def test_superseded_rows_are_those_before_what_the_oldest_snapshot_sees(lake):
     with lake.writing() as connection:
         table.create(connection)
         connection.execute(sa.insert(table), [{"key": key, "snapshot_id": at} for key, at in rows])
-        assert delete_superseded(connection, table, (table.c.key,), 5) == 2
+        assert Folding.at(connection, 5).delete_superseded(table, table.c.key) == 2
         left = sorted(tuple(row) for row in connection.execute(sa.select(table)))
     # Read one by one: of each key what the oldest snapshot sees, and what came later.
     expected = [(key, at) for key, at in sorted(rows) if at >= max((seen for own, seen in rows if own == key and seen <= 5), default=0)]
