@@ -74,13 +74,27 @@ _POSITIONS = """
     FROM platform_node_use u JOIN platform_cursor c ON c.owner = u.node_uuid AND c.end_snapshot IS NULL
     WHERE u.end_snapshot IS NULL AND u.part <> 'result' GROUP BY u.user_uuid, c.input
 """
+# The same of relations that have a cursor of their own in a stream.
+_OWN_WAITING = """
+    SELECT c.owner, s.next_row_id - c.position, (
+        SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = c.input AND g.next_row_id > c.position
+    )
+    FROM platform_cursor c JOIN platform_relation r ON r.relation_uuid = c.owner JOIN platform_stream s ON s.relation_uuid = c.input
+    WHERE c.end_snapshot IS NULL
+"""
 _WAITING = f"""
     SELECT w.view_uuid, coalesce(s.next_row_id, w.position) - w.position, (
         SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = w.stream_uuid AND g.next_row_id > w.position
     )
     FROM ({_POSITIONS}) w LEFT JOIN platform_stream s ON s.relation_uuid = w.stream_uuid
 """
-# The same of rows that are in arrival logs; of each log it is known when its first rows came.
+# Rows after its cursor that a relation has already drawn from when they came.
+_PICKED = """
+    SELECT p.sample_uuid, sum(p.next_row_id - p.first_row_id) FROM platform_pick p
+    JOIN platform_cursor c ON c.owner = p.sample_uuid AND c.end_snapshot IS NULL
+    WHERE p.end_snapshot IS NULL AND p.first_row_id >= c.position GROUP BY p.sample_uuid
+"""
+# How old waiting rows are of those in arrival logs; of each log it is known when its first rows came.
 _LOGGED = f"""
     SELECT w.view_uuid, min(l.oldest_arrival)
     FROM ({_POSITIONS}) w JOIN platform_arrival_log l ON l.relation_uuid = w.stream_uuid AND l.next_row_id > w.position GROUP BY w.view_uuid
@@ -97,7 +111,7 @@ _LEASES = "SELECT snapshot_id, holder, expires_at FROM platform_lease"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationSize:
-    """A relation and its size, which a view has not; of a continuous view also how many rows wait for it, and since when."""
+    """A relation and its size, which a view has not; of what is maintained also how many rows wait for it, and since when."""
 
     schema: str
     name: str
@@ -111,7 +125,7 @@ class RelationSize:
     waiting_since: datetime | None = None
 
     def lag_seconds(self, now: datetime) -> float | None:
-        """For how long the oldest row that waits has waited; None of what is no continuous view."""
+        """For how long the oldest row that waits has waited; None of what is not maintained."""
         if self.rows_waiting is None:
             return None
         return 0.0 if self.waiting_since is None else max(0.0, (now - self.waiting_since).total_seconds())
@@ -171,6 +185,11 @@ class Overview:
     consumers: tuple[ConsumedTable, ...] = ()
     engines: tuple[LastEngine, ...] = ()
     """The last runs of engines, newest first, each with the relations that none after it maintained; of the newest commits."""
+    stored_files: int = 0
+    stored_bytes: int = 0
+    """Those of the newest snapshot with states and all else that belongs to relations; files of older snapshots are not among them."""
+    oldest_leased: int | None = None
+    """The oldest snapshot that a lease keeps."""
 
     @property
     def bytes(self) -> int:
@@ -256,6 +275,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         changed[table] -= int(count or 0)
     relations = []
     arrivals = _arrivals(catalogue, now)
+    waiting = _waiting(catalogue)
     for schema, name, uuid, table, _ in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
@@ -263,6 +283,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
             continue
         known = named_kind(kind)
         speed, last = arrivals.get(str(uuid), (0.0, None)) if known is not None and known.has_arrivals else (None, None)
+        unconsumed, since = waiting.get(str(uuid), (None, None))
         relations.append(
             RelationSize(
                 schema=schema,
@@ -273,10 +294,11 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
                 bytes=size,
                 rows_per_second=speed,
                 last_arrival=last,
+                rows_waiting=unconsumed,
+                waiting_since=since,
             )
         )
     uuids = {(str(schema).lower(), str(name).lower()): str(uuid) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
-    waiting = _waiting(catalogue)
     for schema, name, uuid in catalogue.rows(_VIEWS):
         uuids[str(schema).lower(), str(name).lower()] = str(uuid)
         count, since = waiting.get(str(uuid), (None, None))
@@ -289,6 +311,9 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         committed_at=_moment(committed_at),
         snapshots=int(catalogue.rows(_COUNT)[0][0]),
         leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
+        oldest_leased=min((int(snapshot) for snapshot, _, expires_at in leases if _moment(expires_at) > now), default=None),
+        stored_files=sum(count for count, _, _ in files.values()),
+        stored_bytes=sum(size for _, _, size in files.values()),
         relations=tuple(relations),
         engines=read_engine_notes(catalogue.rows(_NOTES)),
         stalls=_stalls(catalogue, uuids),
@@ -380,14 +405,17 @@ def _arrivals(catalogue: Catalogue, now: datetime) -> dict[str, tuple[float, dat
 
 
 def _waiting(catalogue: Catalogue) -> dict[str, tuple[int, datetime | None]]:
-    """How many rows of its streams each continuous view has not consumed, and when the oldest of them came."""
+    """How many rows of its streams each maintained relation has not consumed, and when the oldest of them came."""
     # Of a lake that nobody has written to since an earlier version it is not known.
     if not catalogue.has("platform_cursor") or not catalogue.has("platform_node_use"):
         return {}
     if not catalogue.has("platform_segment"):
         return {str(view): (0, None) for view, *_ in catalogue.rows(_POSITIONS)}
     found: dict[str, tuple[int, datetime | None]] = {}
-    for view, rows, since in catalogue.rows(_WAITING):
+    picked = {str(owner): int(rows) for owner, rows in catalogue.rows(_PICKED)} if catalogue.has("platform_ended_pick") else {}
+    own = catalogue.rows(_OWN_WAITING) if catalogue.has("platform_relation") else []
+    own = [(owner, rows - picked.get(str(owner), 0), since) for owner, rows, since in own]
+    for view, rows, since in [*catalogue.rows(_WAITING), *own]:
         count, oldest = found.get(str(view), (0, None))
         moment = _moment(since) if since is not None and rows > 0 else None
         known = [each for each in (oldest, moment) if each is not None]

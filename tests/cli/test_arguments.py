@@ -18,6 +18,7 @@ COMMANDS = [
     "new",
     "sql",
     "status",
+    "metrics",
     "tables",
     "ingest",
     "snapshots",

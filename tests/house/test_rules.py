@@ -43,8 +43,8 @@ OWNERS = {
     "platform_view": ("relations.views.record", "relations.views.folding", "lake.migrations.cursors", OVERVIEW),
     "platform_view_meaning": ("relations.views.record", "relations.views.folding"),
     "platform_sample": ("relations.samples.record", "relations.samples.folding"),
-    "platform_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks"),
-    "platform_ended_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks"),
+    "platform_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", OVERVIEW),
+    "platform_ended_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", OVERVIEW),
 }
 # DuckLake's own tables, and what gives one that is there for each table of a lake, belong to the lake as a whole.
 DUCKLAKE, LAKE = "ducklake_", ("lake", OVERVIEW)
