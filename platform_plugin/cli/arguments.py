@@ -98,6 +98,8 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("status", "care:run_status", "show lake and platform server at a glance; starts nothing", "platform status --watch")
     every = timedelta(seconds=2)
     sub.add_argument("--watch", type=_positive, nargs="?", const=every, metavar="TIME", help="show it again every TIME (2s) until Ctrl-C")
+    sub = command("metrics", "metrics:run_metrics", "print the figures to watch as OpenMetrics text; starts nothing", "platform metrics")
+    sub.add_argument("--output", "-o", metavar="FILE", help="write them to a file, whole or not at all, such as a collector's")
     sub = command("ingest", "ingest:run_ingest_command", "follow a stream's feed until told to stop", "platform ingest posts --interval 5s")
     _add_ingest(sub)
     sub = command(
@@ -270,7 +272,9 @@ def _add_vacuum(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_up(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--cores", type=_count, metavar="N", help="cores for Spark (default: all that this process may use)")
+    sub.add_argument(
+        "--cores", type=_count, metavar="N", help="cores for Spark (default: all that this process may use, or the cluster gives)"
+    )
     sub.add_argument(
         "--memory", type=parse_size_amount, metavar="SIZE", help="the driver's heap, such as 4g (default: a quarter of the memory)"
     )
@@ -278,6 +282,16 @@ def _add_up(sub: argparse.ArgumentParser) -> None:
         "--idle", type=parse_duration_amount, metavar="TIME", help="end after so long without a session; 0 is never (default: 2h)"
     )
     sub.add_argument("--option", action="append", type=_option, metavar="KEY=VALUE", help="any Spark option; may be repeated")
+    sub.add_argument("--address", metavar="ADDRESS", help="where the server listens for sc:// clients (default: 127.0.0.1)")
+    sub.add_argument("--port", type=_port, metavar="N", help="the port for sc:// clients (default: any free one)")
+    sub.add_argument("--foreground", action="store_true", help="stay until the server ends, with its log on standard error")
+    cluster = sub.add_argument_group("on a cluster")
+    cluster.add_argument("--master", metavar="URL", help="the cluster's master, such as spark://host:7077 (default: none, all runs here)")
+    cluster.add_argument("--executor-memory", type=parse_size_amount, metavar="SIZE", help="the heap of each executor (default: Spark's, 1 GiB)")
+    cluster.add_argument("--executor-cores", type=_count, metavar="N", help="the cores of each executor (default: all of its worker)")
+    cluster.add_argument("--executor-python", metavar="PATH", help="Python on the executors' machines (default: the path of this one)")
+    cluster.add_argument("--driver-host", metavar="HOST", help="the name or address under which executors reach this machine")
+    cluster.add_argument("--driver-bind", metavar="ADDRESS", help="the address to listen at for executors, if it is another one")
 
 
 def _lazily(runner: str) -> Callable[[argparse.Namespace], int]:
@@ -330,6 +344,13 @@ def _row_limit(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text) or sys.maxsize
+
+
+def _port(text: str) -> int:
+    number = _count(text)
+    if number > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
+    return number
 
 
 def _positive(text: str) -> timedelta:

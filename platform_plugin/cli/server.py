@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +17,22 @@ from platform_plugin.language.text.counting import count_text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from platform_plugin.engine.spark.server.attach import ServerStatus
     from platform_plugin.engine.spark.server.settings import ServerSettings
 
 _MEBIBYTE = 1 << 20
+_LOOK_SECONDS = 0.25
+_AS_GIVEN = {
+    "master": "master",
+    "executor_cores": "executor_cores",
+    "executor_python": "executor_python",
+    "driver_host": "driver_host",
+    "driver_bind": "driver_bind_address",
+    "address": "address",
+    "port": "port",
+}
 
 
 def plan_settings(given: argparse.Namespace) -> ServerSettings:
@@ -32,6 +46,11 @@ def plan_settings(given: argparse.Namespace) -> ServerSettings:
         chosen["driver_memory_mib"] = max(1, given.memory // _MEBIBYTE)
     if given.idle is not None:
         chosen["idle_seconds"] = given.idle.total_seconds()
+    if given.executor_memory is not None:
+        chosen["executor_memory_mib"] = max(1, given.executor_memory // _MEBIBYTE)
+    for option, setting in _AS_GIVEN.items():
+        if getattr(given, option) is not None:
+            chosen[setting] = getattr(given, option)
     return ServerSettings(**chosen)
 
 
@@ -41,17 +60,46 @@ def run_up(given: argparse.Namespace) -> int:
 
     settings = plan_settings(given)
     before = status()
-    with ProgressLine("starting the server") as line:
-        after = start(settings, watcher=line.watch)
+    with ending_server() if given.foreground else nullcontext(), ProgressLine("starting the server") as line:
+        # A supervisor has nothing better to do than to wait for the cluster.
+        after = start(settings, watcher=line.watch, timeout=timedelta(days=365) if given.foreground else None)
     fresh = not before.running or before.details.get("pid") != after.details.get("pid")
     if given.json:
         print_document({**server_document(after), "started": fresh})
-        return 0
-    print(f"platform server {'started' if fresh else 'runs already'}: {server_text(after)}")
-    wanted = (given.cores, given.memory, given.idle, given.option)
-    if not fresh and any(option is not None for option in wanted):
-        print("its settings were left as they are; to change them, run `platform down` first")
-    return 0
+    else:
+        print(f"platform server {'started' if fresh else 'runs already'}: {server_text(after)}", flush=True)
+        wanted = (given.cores, given.memory, given.idle, given.option, given.executor_memory, *(getattr(given, name) for name in _AS_GIVEN))
+        if not fresh and any(option is not None for option in wanted):
+            print("its settings were left as they are; to change them, run `platform down` first", flush=True)
+    return follow_server(after) if given.foreground else 0
+
+
+@contextmanager
+def ending_server() -> Iterator[None]:
+    """End the server with what ends the block early, such as SIGTERM."""
+    from platform_plugin.engine.spark.server.attach import stop
+
+    try:
+        yield
+    except BaseException:
+        stop()
+        raise
+
+
+def follow_server(server: ServerStatus) -> int:
+    """Print the server's log until it ends, and end it with this process; the exit code says whether somebody asked for the end."""
+    from platform_plugin.engine.spark.server.liveness import is_alive
+    from platform_plugin.engine.spark.server.runtime import RuntimeFolder
+
+    runtime = RuntimeFolder(path=server.runtime)
+    with ending_server(), server.log.open(errors="replace") as log:
+        while is_alive(runtime):
+            sys.stderr.write(log.read())
+            sys.stderr.flush()
+            time.sleep(_LOOK_SECONDS)
+        sys.stderr.write(log.read())
+    ends = [line for line in runtime.read_log().splitlines() if "platform server ended: " in line]
+    return 0 if ends and ends[-1].partition("ended: ")[2].startswith(("told to stop", "idle")) else 1
 
 
 def run_down(given: argparse.Namespace) -> int:
@@ -88,7 +136,10 @@ def server_text(status: ServerStatus) -> str:
     parts = [f"{phase}, process {known.get('pid', 'unknown')}"]
     if memory:
         parts.append(f"{byte_text(memory)} in memory")
-    if "cores" in known:
+    if "executors" in known:
+        slots = count_text(known["task_slots"], "task slot")
+        parts.append(f"{count_text(known['executors'], 'executor')} with {slots} of {known['master']}")
+    elif "cores" in known:
         parts.append(count_text(known["cores"], "core"))
     if "sessions" in known:
         parts.append(f"{count_text(known['sessions'], 'session')}, {count_text(known['running_queries'], 'running statement')}")

@@ -33,15 +33,17 @@ def is_here(endpoint: str | None, *, machine: str | None = None) -> bool:
     return host in (*_HERE, (machine or socket.gethostname()).lower())
 
 
-def find_distances(root: str, endpoint: str | None, *, machine: str | None = None) -> FileDistances:
-    """The distances for a data folder and a Spark endpoint; None is the platform's own server.
+def find_distances(root: str, endpoint: str | None, *, executors_here: bool = True, machine: str | None = None) -> FileDistances:
+    """The distances for a data folder and a Spark endpoint; None is the platform's own server, whose executors may be elsewhere.
 
     >>> [find_distances(root, "sc://cluster:15002") for root in ("/srv/lake/data/", "s3://bucket/lake/")]
     [FileDistances(client='near', executors='unseen'), FileDistances(client='far', executors='near')]
     >>> find_distances("s3://bucket/lake/", None)
     FileDistances(client='far', executors='far')
+    >>> find_distances("s3://bucket/lake/", None, executors_here=False)
+    FileDistances(client='far', executors='near')
     """
     client: Distance = "near" if split_place(root).scheme in ("", "file") else "far"
-    if is_here(endpoint, machine=machine):
+    if executors_here if endpoint is None else is_here(endpoint, machine=machine):
         return FileDistances(client, client)
     return FileDistances(client, "unseen" if client == "near" else "near")

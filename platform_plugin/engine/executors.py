@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from platform_plugin.cache import Cache
-from platform_plugin.engine.distance import find_distances
 from platform_plugin.engine.engine import Bid, TaskInput, TaskResult
 from platform_plugin.engine.file_parts import FilePart, divide_files, is_read_by_tasks
 from platform_plugin.engine.kernel_run import KernelRelations, KernelRun, find_needs, find_refusal, remember
@@ -116,8 +115,7 @@ class ExecutorEngine:
 
     def estimate(self, bids: Sequence[Bid], inputs: Inputs) -> float:
         """The seconds that a job takes on the cores that are free, and those of a start where no Spark session is open."""
-        size, location = measure_size(bids, inputs), self.work.lake.location
-        distance = find_distances(self.work.lake.storage.root, location.spark).executors
+        size, distance = measure_size(bids, inputs), self.work.distances.executors
         slots, busy, start = self.work.find_task_slots()
         cores = count_cores(slots, busy, size, least_rows=self.work.limits.task_least_rows)
         return estimate_job(size, MEASURED.of(self.name, distance), distance, cores=cores, start=start)

@@ -194,7 +194,13 @@ class Workspace:
         """How far the lake's files are from here and from the executors."""
         from platform_plugin.engine.distance import find_distances
 
-        return find_distances(self.lake.storage.root, self.lake.location.spark)
+        return find_distances(self.lake.storage.root, self.lake.location.spark, executors_here=self._are_executors_here())
+
+    def _are_executors_here(self) -> bool:
+        from platform_plugin.engine.spark.server.runtime import are_executors_here
+
+        session = self._session
+        return are_executors_here() if session is None or session.closed else session.executors_here
 
     def find_task_slots(self) -> TaskSlots:
         """The cores of the executors, and the seconds until Spark can use them; where no session is open, nobody is asked."""

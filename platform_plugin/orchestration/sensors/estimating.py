@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from platform_plugin.engine.distance import find_distances
 from platform_plugin.engine.rates import CONNECT_SECONDS, TELLING, Rates, RunSize, count_cores, estimate_job, estimate_local, estimate_sql
+from platform_plugin.engine.spark.server.runtime import are_executors_here
 from platform_plugin.lake.values.engine_notes import parse_engine_notes
 from platform_plugin.orchestration.sensors.firing import ESTIMATE
 
@@ -76,7 +77,7 @@ def estimate_tags(lake: Lake, waiting: Sequence[WaitingView]) -> dict[str, str]:
             newest.setdefault(name, str(run.get("engine")))
     seconds = estimate_run(
         waiting,
-        find_distances(lake.storage.root, lake.location.spark),
+        find_distances(lake.storage.root, lake.location.spark, executors_here=are_executors_here()),
         cores=os.cpu_count() or 1,
         factors=read_factors(runs),
         on_spark=[name for name, engine in newest.items() if engine == "spark_sql"],

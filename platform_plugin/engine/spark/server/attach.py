@@ -177,6 +177,7 @@ def _open(runtime: RuntimeFolder, state: dict[str, Any]) -> Session | None:
     with suppress(ServerLost):
         channel = LoopbackChannel(port=int(state["port"]), token=token)
         session = Session(channel, control=runtime.control, log=runtime.log, task_bytes=int(state.get("task_bytes", TASK_BYTES)))
+        session.executors_here = bool(state.get("executors_here", True))
         if state.get("results"):
             _, identity = session.spark.identity
             session.spool = SpoolFolder(storage=Storage(state["results"]), path=f"{identity}/")

@@ -119,11 +119,12 @@ class ConnectSession(SparkSession):
         # The hook keeps every client that was ever made, and at exit talks to servers that may be gone.
         atexit.unregister(self._client._on_exit)
 
-    def probe(self, seconds: float) -> None:
-        """Ask a question that needs no task: a busy server answers it, a wedged one does not."""
+    def probe(self, seconds: float) -> str:
+        """Ask a question that needs no task: a busy server answers it, a wedged one does not. The answer is the server's version."""
         request = self._client._analyze_plan_request_with_metadata()
         request.spark_version.SetInParent()
-        self._client._stub.AnalyzePlan(request, metadata=self._client._builder.metadata(), timeout=seconds)
+        answer = self._client._stub.AnalyzePlan(request, metadata=self._client._builder.metadata(), timeout=seconds)
+        return str(answer.spark_version.version)
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.spark.server.cluster import check_master
 from platform_plugin.engine.spark.server.java import java_home
-from platform_plugin.errors import ServerError
+from platform_plugin.errors import InvalidValue, ServerError
 
 if TYPE_CHECKING:
     from platform_plugin.engine.spark.server.runtime import RuntimeFolder
@@ -33,6 +34,10 @@ _FOREIGN = {
 """Variables that would point the server's Spark elsewhere: to another Spark, another master, another token."""
 
 
+SHARED_TOKEN_VARIABLE = "PLATFORM_SERVER_TOKEN"  # noqa: S105 - a name, not a token
+"""The token of a server that clients on other machines use; without it each server makes one that only its user can read."""
+_SHORTEST_TOKEN = 16
+
 _SERVER = ("-m", "platform_plugin.engine.spark.server.server")
 
 
@@ -44,6 +49,9 @@ def launch(settings: ServerSettings, runtime: RuntimeFolder) -> subprocess.Popen
     java = java_home()
     _check_space(settings, runtime)
     _check_port(settings)
+    _check_token()
+    if settings.master is not None:
+        check_master(settings.master)
     for leftover in (runtime.state, runtime.control, runtime.token):
         leftover.unlink(missing_ok=True)
     shutil.rmtree(runtime.path / "scratch", ignore_errors=True)
@@ -88,7 +96,7 @@ def _plan_environment(settings: ServerSettings, java: Path) -> dict[str, str]:
     return {
         **kept,
         "JAVA_HOME": str(java),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": settings.executor_python or sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(roots),
     }
@@ -101,6 +109,15 @@ def _check_space(settings: ServerSettings, runtime: RuntimeFolder) -> None:
                 raise ServerError(
                     f'the disk of "{folder}" is full', hint="free 64 MiB, or set PLATFORM_RUNTIME_DIR to a folder on another disk"
                 )
+
+
+def _check_token() -> None:
+    if 0 < len(os.environ.get(SHARED_TOKEN_VARIABLE, "")) < _SHORTEST_TOKEN:
+        raise InvalidValue(
+            f"the token in {SHARED_TOKEN_VARIABLE} is short",
+            detail="whoever guesses it runs any code as this user",
+            hint=f"give at least {_SHORTEST_TOKEN} characters, such as those of `openssl rand -hex 32`",
+        )
 
 
 def _check_port(settings: ServerSettings) -> None:

@@ -99,6 +99,8 @@ def _told_in_log() -> Watcher:
 
 def _ended(runtime: RuntimeFolder, state: dict[str, Any], code: int | None) -> ServerError:
     with_code = "" if code is None else f" with code {code}"
+    if "message" in state:
+        return ServerError(state["message"], detail=state.get("detail"), hint=state.get("hint"))
     return ServerError(
         f"platform server ended{with_code} while it started",
         detail=state.get("reason") or runtime.read_log(),

@@ -117,6 +117,11 @@ def open_runtime(path: Path | None = None, environment: Mapping[str, str] | None
     return runtime
 
 
+def are_executors_here(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the executors of the user's platform server are on this machine, by its last report; those of one that will start are."""
+    return bool(RuntimeFolder(path=locate_runtime(environment)).read_state().get("executors_here", True))
+
+
 def locate_runtime(environment: Mapping[str, str]) -> Path:
     """Return the place of the runtime folder: PLATFORM_RUNTIME_DIR, else the session's runtime folder, else the temporary folder.
 

@@ -27,11 +27,22 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
+from platform_plugin.engine.spark.server.cluster import (
+    ExecutorVersions,
+    check_versions,
+    explain_start,
+    is_own_address,
+    list_executor_hosts,
+    read_versions,
+)
 from platform_plugin.engine.spark.server.control import Answer, ControlListener
+from platform_plugin.engine.spark.server.launch import SHARED_TOKEN_VARIABLE
 from platform_plugin.engine.spark.server.runtime import RuntimeFolder, open_runtime
 from platform_plugin.engine.spark.server.settings import LOG_CONFIGURATION, POOLS, ServerSettings, plan_java_options, plan_options
 from platform_plugin.engine.spark.server.unforked import compile_unforked
 from platform_plugin.engine.spark.session.metrics import read_metrics, read_tasks
+from platform_plugin.engine.spark.tasks.sending import read_fingerprint
+from platform_plugin.errors import PlatformError
 from platform_plugin.redaction import redact_text
 
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a name, not a token
@@ -60,6 +71,9 @@ class PlatformServer:
         self._used_at = time.monotonic()
         self._ending = threading.Event()
         self._reason = "told to stop"
+        self._executors: list[ExecutorVersions] = []
+        self._executors_here = True
+        self._hosts: dict[str, bool] = {}
         self._gateway: Any = None
         self._spark: Any = None
         # A Python thread that talks to the JVM gets a thread there, so the talking is left to few that stay.
@@ -121,8 +135,36 @@ class PlatformServer:
         # It has made Ctrl-C cancel all jobs, of everybody.
         self.heed_signals()
         self._spark = SparkSession(context)
+        if self._has_executors():
+            self._look_at_executors()
         self._say("warming up")
         self._spark.range(0, 1000, numPartitions=1).selectExpr("sum(id)").collect()
+
+    def _has_executors(self) -> bool:
+        """Whether tasks run in other processes than this server's JVM."""
+        return not str(self._spark.sparkContext.master).startswith("local[") and self._spark.sparkContext.master != "local"
+
+    def _look_at_executors(self) -> None:
+        """Wait for the first executors and look once at what they have."""
+        import pyarrow as pa
+        import pyspark
+
+        context = self._spark.sparkContext
+        self._say("waiting for executors of the cluster")
+        while not list_executor_hosts(context._jsc.sc()):
+            if self._ending.wait(0.2):
+                raise _StoppedEarly
+            if context._jsc.sc().isStopped():
+                raise RuntimeError("All masters are unresponsive, or have removed the server")
+        self._say("looking at executors")
+        own = ExecutorVersions("", sys.version.split()[0], pyspark.__version__, pa.__version__, read_fingerprint())
+        self._executors = read_versions(context)
+        check_versions(self._executors, own)
+        for each in self._executors:
+            if each.package != own.package:
+                _note(
+                    f'the package is sent to executors on "{each.machine}": {"they lack it" if each.package is None else "theirs differs"}'
+                )
 
     def _say(self, phase: str) -> None:
         self.phase = phase
@@ -139,7 +181,7 @@ class PlatformServer:
             "driver_memory_mib": self.settings.memory_mib,
             "master": self._spark.sparkContext.master if self._spark is not None else self.settings.master_url,
             "idle_seconds": self.settings.idle_seconds,
-            "task_bytes": self.settings.task_bytes,
+            "task_bytes": self.settings.task_bytes(),
             "results": None if self._results is None else str(self._results),
         }
         if self.phase in ("warming up", "ready"):
@@ -147,8 +189,19 @@ class PlatformServer:
             described |= {"address": self.settings.address, "port": service.localPort()}
             described["spark_version"] = self._spark.version
             # Of a cluster that grows and shrinks it is the number at the moment.
-            described["task_slots"] = int(self._spark.sparkContext.defaultParallelism)
+            described["task_slots"] = slots = int(self._spark.sparkContext.defaultParallelism)
+            described["task_bytes"] = self.settings.task_bytes(slots)
             described["ui"] = self._spark.sparkContext.uiWebUrl
+            if self._has_executors():
+                hosts = list_executor_hosts(self._spark.sparkContext._jsc.sc())
+                described["executors"] = len(hosts)
+                # Where there are none at the moment, they will come from where the others were.
+                if hosts:
+                    for host in {*hosts} - self._hosts.keys():
+                        self._hosts[host] = is_own_address(host)
+                    self._executors_here = all(self._hosts[host] for host in hosts)
+                described["executors_here"] = self._executors_here
+                described["executor_python"] = sorted({each.python for each in self._executors})
         return described
 
     def _object(self, name: str) -> Any:
@@ -328,7 +381,7 @@ def main(arguments: list[str]) -> int:
     os.truncate(lock, 0)
     os.pwrite(lock, str(os.getpid()).encode(), 0)
     settings = ServerSettings(**json.loads(runtime.settings.read_text())) if runtime.settings.exists() else ServerSettings()
-    os.environ[TOKEN_VARIABLE] = secrets.token_urlsafe(32)
+    os.environ[TOKEN_VARIABLE] = os.environ.pop(SHARED_TOKEN_VARIABLE, "") or secrets.token_urlsafe(32)
     runtime.write(runtime.token, os.environ[TOKEN_VARIABLE])
     runtime.write(runtime.path / "log4j2.properties", LOG_CONFIGURATION)
     runtime.write(runtime.path / "pools.xml", POOLS)
@@ -341,7 +394,9 @@ def main(arguments: list[str]) -> int:
         reason = server.run()
     except Exception as error:  # noqa: BLE001 - the log is where the starter looks for the cause
         reason = next((line for line in str(error).splitlines() if "Exception" in line or "Error" in line), str(error))
-        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": redact_text(reason)[:2000]}))
+        known = error if isinstance(error, PlatformError) else explain_start(error)
+        told = {} if known is None else {"message": known.message, "detail": known.detail, "hint": known.hint}
+        runtime.write(runtime.state, json.dumps({"phase": "failed", "reason": redact_text(reason)[:2000], **told}))
         _note(f"platform server failed: {type(error).__name__}: {error}")
         code = 1
     else:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from platform_plugin.engine.spark.server.cluster import check_master_url, plan_cluster_options
 from platform_plugin.errors import InvalidValue
 
 _MEBIBYTE = 1024 * 1024
@@ -26,7 +27,16 @@ class ServerSettings:
     """0 takes any free port."""
     address: str = "127.0.0.1"
     master: str | None = None
-    """A cluster's master; None runs everything in the server's own JVM."""
+    """A cluster's master; None runs everything in the server's own JVM. `cores` are those that it may have of the cluster then."""
+    executor_memory_mib: int = 0
+    """The heap of each executor of a cluster; 0 leaves it to Spark, as with the other settings of executors."""
+    executor_cores: int = 0
+    executor_python: str | None = None
+    """The Python of the executors, on their machines; None is the path of this process's own."""
+    driver_host: str | None = None
+    """The name or address under which executors reach the server."""
+    driver_bind_address: str | None = None
+    """The address that the server's own ports are bound to, where that is another one."""
     idle_seconds: float = 7200
     """The server ends after so many seconds without a session; 0 keeps it running."""
     ui: bool = False
@@ -36,11 +46,13 @@ class ServerSettings:
     """Any Spark option; it wins over the platform's own."""
 
     def __post_init__(self) -> None:
-        for name, value in (("cores", self.cores), ("driver_memory_mib", self.driver_memory_mib), ("idle_seconds", self.idle_seconds)):
-            if value < 0:
+        for name in ("cores", "driver_memory_mib", "idle_seconds", "executor_memory_mib", "executor_cores"):
+            if getattr(self, name) < 0:
                 raise InvalidValue(f'server setting "{name}" is negative', hint="leave it out, or give 0, to let the machine decide")
         if not 0 <= self.port <= 65535:
             raise InvalidValue('server setting "port" is not a port number', hint="give a number from 0 to 65535; 0 takes any free port")
+        if self.master is not None:
+            check_master_url(self.master)
 
     @property
     def core_count(self) -> int:
@@ -51,10 +63,9 @@ class ServerSettings:
         """A quarter of the memory that this process may use: Python workers, the page cache and other programs need the rest."""
         return self.driver_memory_mib or min(max(available_memory() // _MEBIBYTE // 4, 1024), 16 * 1024)
 
-    @property
-    def task_bytes(self) -> int:
-        """How much of a result one task may gather in memory; a result exists four times on its way out, and each core runs a task."""
-        return max(self.memory_mib * _MEBIBYTE // 64 * 2 // max(self.core_count, 2), 1 << 20)
+    def task_bytes(self, slots: int = 0) -> int:
+        """How much of a result one of `slots` tasks may gather in memory; a result exists four times on its way out."""
+        return max(self.memory_mib * _MEBIBYTE // 64 * 2 // max(slots or self.core_count, 2), 1 << 20)
 
     @property
     def master_url(self) -> str:
@@ -96,6 +107,7 @@ def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = Fa
         **({} if submitted else where),
         **(alone if settings.master is None and not submitted else {}),
         **({} if settings.master is None else {"spark.executor.extraJavaOptions": " ".join(PARSER_FLAGS)}),
+        **plan_cluster_options(settings),
         "spark.ui.enabled": str(settings.ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
@@ -113,7 +125,8 @@ def plan_options(settings: ServerSettings, folder: Path, *, submitted: bool = Fa
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (folder / "pools.xml").as_uri(),
         "spark.driver.maxResultSize": f"{settings.memory_mib // 4}m",
-        "spark.sql.shuffle.partitions": str(settings.core_count),
+        # A cluster whose cores are not known has Spark's own number, of which adaptive execution makes fewer.
+        **({"spark.sql.shuffle.partitions": str(settings.core_count)} if settings.master is None or settings.cores else {}),
         "spark.sql.ansi.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
+import pyspark
 from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.functions import lit
 from pyspark.sql.connect.plan import SQL
@@ -63,6 +64,8 @@ class Session:
         self.log = log
         self.spool: SpoolFolder | None = None
         """Where results go that are too large for the server's memory; without one they are refused."""
+        self.executors_here = True
+        """Whether the executors of the platform's own server are on this machine; of an endpoint its address tells."""
         self.task_bytes = task_bytes
         """How much of a result a task may gather in the server's memory."""
         self.limits = Limits()
@@ -80,8 +83,10 @@ class Session:
         self._connect.client.register_progress_handler(_follower(weakref.WeakMethod(self._follow)))
         try:
             with raise_platform_errors(self.explain_loss):
-                self._connect.probe(_PROBE_SECONDS)
-            if control is not None:
+                version = self._connect.probe(_PROBE_SECONDS)
+            if control is None:
+                check_endpoint_version(self.endpoint, version)
+            else:
                 user, identity = self._connect.identity
                 self._watch = ControlCall(control)
                 self._watch.ask("watch", user=user, session=identity)
@@ -358,6 +363,16 @@ class _Hook(ConnectSession.Hook):
         if claim is not None:
             claim(request.operation_id, request.tags)
         return request
+
+
+def check_endpoint_version(endpoint: str, version: str) -> None:
+    """Refuse an endpoint of another Spark: what it sends and understands differs from version to version."""
+    own = pyspark.__version__.split(".")[:2]
+    if version.split(".")[:2] != own:
+        raise ServerError(
+            f'Spark endpoint "{endpoint}" has Spark {version}, and this package works with {".".join(own)}',
+            hint="name an endpoint of that version, or leave `spark=` out of the URL, for the platform server of this machine",
+        )
 
 
 def _follower(method: weakref.WeakMethod[Callable[[str, Iterable[Any], int], None]]) -> Any:

@@ -38,6 +38,9 @@ def reword(said: str, condition: str | None) -> Wording:
     ...     "PYTHON_EXCEPTION",
     ... )
     Wording(message='file is missing', detail=None, hint='restore it')
+    >>> said = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, PySpark cannot …"
+    >>> reword(said, "PYTHON_EXCEPTION").message
+    'the executors run Python 3.12, and this process 3.11'
     """
     if (condition or "").startswith("PYTHON_EXCEPTION"):
         return _python(said)
@@ -132,6 +135,12 @@ _PLATFORM_ERROR = re.compile(
 
 def _python(said: str) -> Wording:
     """The error of a Python worker: the platform's own as it was raised there, of others the last line of the traceback."""
+    versions = re.search(r"different version: ([\d.]+) than that in driver: ([\d.]*\d)", said)
+    if versions is not None:
+        return Wording(
+            message=f"the executors run Python {versions[1]}, and this process {versions[2]}",
+            hint="use a Python of the same minor version here, or set PYSPARK_PYTHON of the cluster to one",
+        )
     own = _PLATFORM_ERROR.search(said)
     if own is not None:
         return Wording(message=own["message"], detail=own["detail"], hint=own["hint"])
