@@ -13,20 +13,11 @@ from typing import Literal
 
 NAME = "platform-plugin"
 
-Extra = Literal["dagster", "jdk", "kafka", "postgres", "quality", "team"]
+Extra = Literal["azure", "dagster", "gcs", "jdk", "kafka", "postgres", "quality", "s3", "team"]
 
-FILE_SYSTEMS = {
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "az": "adlfs",
-    "gcs": "gcsfs",
-    "gs": "gcsfs",
-    "http": "aiohttp",
-    "https": "aiohttp",
-    "s3": "s3fs",
-    "s3a": "s3fs",
-}
-"""The packages by which fsspec opens the usual schemes of URLs; none is an extra, because each has its own releases."""
+_STORES: dict[str, Extra] = {"abfs": "azure", "abfss": "azure", "az": "azure", "gcs": "gcs", "gs": "gcs", "s3": "s3", "s3a": "s3"}
+_PACKAGES = {"http": "aiohttp", "https": "aiohttp"}
+"""The packages by which fsspec opens schemes of URLs for which there is no extra."""
 
 _CLONE = Path(__file__).resolve().parent.parent
 
@@ -60,9 +51,12 @@ def install_line_for_scheme(scheme: str) -> str | None:
     """The command that installs the file system of a URL's scheme; None if no package is known for it.
 
     >>> install_line_for_scheme("s3").partition("pip install ")[2], install_line_for_scheme("s5")
-    ('s3fs', None)
+    ('"platform-plugin[s3]"', None)
     """
-    package = FILE_SYSTEMS.get(scheme.lower())
+    extra = _STORES.get(scheme.lower())
+    if extra is not None:
+        return install_line(extra)
+    package = _PACKAGES.get(scheme.lower())
     return None if package is None else f"{_pip()} install {package}"
 
 

@@ -18,7 +18,7 @@ _NAMES_A_USER = re.compile(
 )
 _SHOWN = frozenset(
     (
-        *("data", "outside", "sources", "spark", "schema"),
+        *("data", "outside", "sources", "spark", "schema", "engine", "file_access"),
         *("use_ssl", "user_id", "user_agent", "session_id"),
         *("application_name", "connect_timeout", "host", "options", "port", "sslmode", "target_session_attrs", "region", "version"),
     )

@@ -137,8 +137,8 @@ def test_a_scheme_without_a_file_system_says_what_to_install(monkeypatch, ask):
     monkeypatch.setattr("fsspec.url_to_fs", refuse)
     with pytest.raises(StorageError, match='no file system for "s3" is installed') as caught:
         ask("s3://bucket/folder")
-    assert caught.value.hint == install_line_for_scheme("s3")
-    assert str(caught.value.hint).endswith("pip install s3fs")
+    assert str(caught.value.hint).startswith(f"{install_line_for_scheme('s3')}; ")
+    assert 'pip install "platform-plugin[s3]"' in str(caught.value.hint)
 
 
 def test_a_scheme_that_nobody_knows_is_told_so():

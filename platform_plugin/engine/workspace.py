@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
+from platform_plugin.engine.file_access_option import read_file_access
 from platform_plugin.engine.limits import read_limits
 from platform_plugin.engine.option import EngineOption, check_engine, narrow_engine, read_engine
 
@@ -91,6 +92,8 @@ class Workspace:
         self.limits = read_limits(url=dict(lake.location.limits)) if limits is None else limits
         self.engine_option = read_engine(url=lake.location.engine) if engine is None else engine
         """The engine that maintains relations without an option of their own, and who asks for it."""
+        self.file_access = read_file_access(url=lake.location.file_access)
+        """Who reads and writes files where statements go to Spark."""
         self._settings = settings
         self._watcher = watcher
         self._session: Session | None = None
@@ -117,7 +120,7 @@ class Workspace:
                 self._session.close()
             if self._session is None or self._session.closed:
                 self._session = self._attach()
-            self._session.limits = self.limits
+            self._session.limits, self._session.file_access = self.limits, self.file_access
             return self._session
 
     @property

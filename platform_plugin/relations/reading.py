@@ -83,12 +83,13 @@ def read_table(reading: ReadContext, table: Table, snapshot: Snapshot, need: Rea
 
     lake, columns = reading.work.lake, None if need.columns is None else sorted(need.columns)
     hidden = columns is not None and wants_arrivals(lake, table, columns)
-    scan = lake.scan(table, snapshot, where=need.formula.condition(table.fields))
+    where = need.formula.condition(table.fields)
+    scan = lake.scan(table, snapshot, where=where)
     reading.count(table, scan)
     size = ScanSize(scan.size_bytes, is_stream=str(table.uuid) in (reading.streams or ()))
     if hidden and columns is not None:
         return RelationRows(read_with_arrivals(reading.work.session, lake, scan, columns), size, table.fields)
-    return RelationRows(read_relation(reading.work.session, lake, scan, columns=columns), size, table.fields)
+    return RelationRows(read_relation(reading.work.session, lake, scan, columns=columns, where=where), size, table.fields)
 
 
 class Dependency(NamedTuple):

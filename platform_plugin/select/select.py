@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
+from platform_plugin.engine.spark.frames.file_access import find_file_access
 from platform_plugin.errors import CatalogueReadOnly, InvalidValue
 from platform_plugin.language.query.approximate import wants_sample
 from platform_plugin.language.query.query import analyse_query
@@ -115,7 +116,9 @@ def explain_select(work: Workspace, statement: Explain, arguments: Arguments) ->
             plan = _physical(bound.frame, statement.mode)
         read = f"reads {bound.files_planned} files, {bound.bytes_planned} bytes, at snapshot {lease.snapshot.id}"
         lines = describe_plan(work, analyse_query(query), bound, is_verbose=statement.mode == "verbose")
-        return Result(pa.table({"plan": [read, *bound.notes, *lines, *plan]}), snapshot=lease.snapshot)
+        access = find_file_access(work.session, work.lake.storage)
+        by = [f"files are read by tasks in Python: {access.why}"] if access.by_tasks and bound.files_planned else []
+        return Result(pa.table({"plan": [read, *by, *bound.notes, *lines, *plan]}), snapshot=lease.snapshot)
 
 
 def _explain_session(work: Workspace, query: Span, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame] | None:

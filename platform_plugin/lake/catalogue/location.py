@@ -17,7 +17,7 @@ from platform_plugin.redaction import holds_credentials, redact_text
 CATALOGUE_FILE = "lake.sqlite"
 DATA_FOLDER = "data"
 _FORMS = "platform+local:///path/to/lake or platform://user@host/database?data=s3://bucket/prefix"
-_OPTIONS = ("data", "spark", "schema", "outside", "sources", "engine")
+_OPTIONS = ("data", "spark", "schema", "outside", "sources", "engine", "file_access")
 _LIMIT = "limit_"
 
 
@@ -26,8 +26,8 @@ class Location:
     """A parsed lake URL. Its text never shows a password.
 
     `outside` are folders beyond the data folder whose files the lake's tables may name, to be read and nothing else;
-    `sources` are all that COPY and feeds may read, where they are given; `limits` are those of the engines, and `engine` is the one
-    that maintains relations, as they are written.
+    `sources` are all that COPY and feeds may read, where they are given; `limits` are those of the engines, `engine` is the one that
+    maintains relations, and `file_access` says who reads and writes files, as they are written.
 
     >>> where = Location.parse("platform+local:///srv/lake")
     >>> where.data_path, str(where)
@@ -44,6 +44,7 @@ class Location:
     sources: tuple[str, ...] | None = None
     limits: tuple[tuple[str, str], ...] = ()
     engine: str | None = None
+    file_access: str | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -92,7 +93,13 @@ class Location:
                 raise InvalidValue("a local lake keeps its data in its own folder", hint="leave out the options data and schema")
             folder = Path("/" + parsed.database.lstrip("/"))
             return cls._local(
-                folder, spark=options.get("spark"), outside=outside, sources=sources, limits=limits, engine=options.get("engine")
+                folder,
+                spark=options.get("spark"),
+                outside=outside,
+                sources=sources,
+                limits=limits,
+                engine=options.get("engine"),
+                file_access=options.get("file_access"),
             )
         if parsed.drivername == "platform":
             return cls._postgres(parsed, options, outside, sources, limits)
@@ -108,6 +115,7 @@ class Location:
         sources: tuple[str, ...] | None = None,
         limits: tuple[tuple[str, str], ...] = (),
         engine: str | None = None,
+        file_access: str | None = None,
     ) -> Location:
         split_place(str(folder))
         catalogue = sa.URL.create("sqlite", database=str(folder / CATALOGUE_FILE))
@@ -115,6 +123,7 @@ class Location:
         shown += [f"sources={quote(source, safe='/:')}" for source in sources or ()]
         shown += [f"{_LIMIT}{name}={quote(value)}" for name, value in limits]
         shown += [f"engine={quote(engine)}"] if engine is not None else []
+        shown += [f"file_access={quote(file_access)}"] if file_access is not None else []
         text = f"platform+local://{folder}" + (f"?{'&'.join(shown)}" if shown else "")
         return cls(
             text=text,
@@ -127,6 +136,7 @@ class Location:
             sources=sources,
             limits=limits,
             engine=engine,
+            file_access=file_access,
         )
 
     @classmethod
@@ -165,6 +175,7 @@ class Location:
             sources=sources,
             limits=limits,
             engine=options.get("engine"),
+            file_access=options.get("file_access"),
         )
 
 

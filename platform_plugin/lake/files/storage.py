@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from platform_plugin.distribution import install_line_for_scheme
 from platform_plugin.errors import PathOutsideLake, PlatformError, StorageError
+from platform_plugin.lake.files.store_options import read_store_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 # Hadoop's name for a file system where it differs from fsspec's.
 _HADOOP_SCHEMES = {"": "file", "s3": "s3a", "local": "file"}
+
+# The libraries of object stores, and those through which they speak.
+_LIBRARIES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "s3fs"})
 
 
 class Storage:
@@ -44,6 +48,15 @@ class Storage:
         self.scheme = "" if split.scheme in ("", "file") else split.scheme
         self._base = split.path.rstrip("/") + "/" if not self.scheme else self.root
         self._settled: set[str] = set()
+        self._options: dict[str, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs to open the folder, with this one's credentials for an object store."""
+        return {"root": self.root, "outside": self._outside, "options": self._options or read_store_options(self.scheme)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["root"], outside=state["outside"])  # type: ignore[misc]
+        self._options = state["options"]
 
     @property
     def is_local(self) -> bool:
@@ -56,7 +69,7 @@ class Storage:
         import fsspec
 
         try:
-            system, _ = fsspec.url_to_fs(self.root)
+            system, _ = fsspec.url_to_fs(self.root, **self._options)
         except (ImportError, ValueError) as error:
             raise missing_file_system(self.scheme, error) from error
         return system
@@ -238,8 +251,14 @@ def _outside(path: str) -> PathOutsideLake:
 def missing_file_system(scheme: str, error: Exception) -> StorageError:
     """The error for a URL whose scheme no installed package reads."""
     line = install_line_for_scheme(scheme)
-    hint = line or "check the spelling; a scheme of your own needs a package that registers it with fsspec"
+    known = f"{line}; executors on other machines need it in their Python, too"
+    hint = known if line else "check the spelling; a scheme of your own needs a package that registers it with fsspec"
     return StorageError(f'no file system for "{scheme}" is installed', detail=str(error), hint=hint)
+
+
+def is_of_store(error: BaseException) -> bool:
+    """Whether an error is that of a library for object stores, which have errors of their own for a store that fails."""
+    return type(error).__module__.partition(".")[0] in _LIBRARIES
 
 
 @contextmanager
@@ -257,8 +276,10 @@ def explain_storage_errors(path: str) -> Iterator[None]:
         raise StorageError(
             f'file "{path}" can\'t be opened', detail="permission denied", hint="check the permissions of the data folder"
         ) from error
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    except Exception as error:
+        if not isinstance(error, OSError) and not is_of_store(error):
+            raise
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "make room and try again; nothing was changed" if full else "check the disk or the object store"
         problem = "can't be written: the disk is full" if full else "can't be read or written"
-        raise StorageError(f'file "{path}" {problem}', detail=str(error), hint=hint) from error
+        raise StorageError(f'file "{path}" {problem}', detail=str(error) or type(error).__name__, hint=hint) from error

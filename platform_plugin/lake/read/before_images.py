@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import TableScan
 
@@ -134,7 +135,7 @@ def read_at(lake: Lake, file: FileScan, snapshot: Snapshot, fields: Sequence[Fie
     )
 
 
-def write_images(lake: Lake, table: Table, images: ImageRows) -> BeforeImages:
+def write_images(lake: DataFolder, table: Table, images: ImageRows) -> BeforeImages:
     """Write rows that a commit is going to end as a file, which `Commit.keep_before_images` names."""
     path = new_path(table, suffix=SUFFIX)
     schema = arrow_schema(tuple(make_nullable(field) for field in table.fields))

@@ -18,6 +18,7 @@ from platform_plugin.errors import StorageError, UnknownObject
 from platform_plugin.lake.files.deletion_vectors import DamagedVector, read_vectors
 from platform_plugin.lake.files.files import OWN_NAME, ROW_ID, SNAPSHOT_ID
 from platform_plugin.lake.files.pages import read_pages, take_rows
+from platform_plugin.lake.files.storage import explain_storage_errors, is_of_store
 from platform_plugin.lake.read.evolution import adapt_rows
 from platform_plugin.lake.read.inlined import read_inlined
 from platform_plugin.lake.read.matching import match_rows
@@ -303,19 +304,29 @@ class _opened:  # noqa: N801  used as a statement's verb
             return parquet
         except _UNREADABLE as error:
             self.stack.__exit__(None, None, None)
+            _raise_of_store(self.path, error)
             raise StorageError(
                 f'file "{self.path}" is not a whole Parquet file', detail=str(error).splitlines()[0], hint="restore it from a copy"
             ) from error
-        except BaseException:
+        except BaseException as error:
             self.stack.__exit__(None, None, None)
+            _raise_of_store(self.path, error)
             raise
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stack.__exit__(None, None, None)
+        _raise_of_store(self.path, error)
         if isinstance(error, _UNREADABLE):
             raise StorageError(
                 f'file "{self.path}" is damaged', detail=str(error).splitlines()[0], hint="restore it from a copy"
             ) from error
+
+
+def _raise_of_store(path: str, error: BaseException | None) -> None:
+    """Raise an error of the disk or the store as what it is; it has a number, which Arrow's own errors of its kind lack."""
+    if error is not None and (is_of_store(error) or (isinstance(error, OSError) and error.errno is not None)):
+        with explain_storage_errors(path):
+            raise error
 
 
 def _foreign(path: str, detail: str) -> StorageError:

@@ -96,8 +96,9 @@ def bind_rows(
         rendered = expression.render(names)
         parts.append((len(text), rendered))
         text += rendered.text
-    scan = work.lake.scan(table, snapshot, where=formula.condition(table.fields))
-    frames[target] = read_relation(work.session, work.lake, scan, hidden=True)
+    selected = formula.condition(table.fields)
+    scan = work.lake.scan(table, snapshot, where=selected)
+    frames[target] = read_relation(work.session, work.lake, scan, hidden=True, where=selected)
     frame = query_relations(work.session, text, frames, bound or tuple(placed))
     return ComposedQuery(frame=frame, text=text, scan=scan, _parts=tuple(parts))
 

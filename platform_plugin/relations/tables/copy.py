@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
+from platform_plugin.engine.spark.frames.file_access import find_place_access
 from platform_plugin.engine.spark.frames.schema import to_spark_type
-from platform_plugin.engine.spark.frames.stores import check_store, to_spark_url
+from platform_plugin.engine.spark.frames.source_frames import list_files, read_parquet_by_tasks, read_parquet_schema, read_text_by_tasks
+from platform_plugin.engine.spark.frames.stores import to_spark_url
 from platform_plugin.engine.spark.frames.text_options import text_options
 from platform_plugin.engine.spark.frames.write import run_write, shape_frame
+from platform_plugin.engine.spark.tasks.source_files import FILE_COLUMN, INDEX_COLUMN, VALUE_COLUMN
 from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
-from platform_plugin.lake.files.sources import make_absolute
+from platform_plugin.lake.files.sources import make_absolute, split_place
 from platform_plugin.language.text.file_formats import format_of, uncompressed_name
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.arguments import Arguments, argument
@@ -54,30 +57,43 @@ def run_copy(
         return repeat
     path = str(argument(statement.path, arguments) if isinstance(statement.path, Parameter) else statement.path)
     with place_errors(statement.span):
-        place = to_spark_url(work.lake.sources.confined(make_absolute(path)))
+        source = work.lake.sources.confined(make_absolute(path))
+        place = to_spark_url(source)
     kind = statement.format or format_of(path)
     if kind is None:
         raise InvalidValue(f'the format of "{path}" is not clear', hint="add (FORMAT csv), (FORMAT json) or (FORMAT parquet)")
     options = {option.name: option.value for option in statement.options}
     with place_errors(statement.span):
-        check_store(work.session, place)
+        access = find_place_access(work.session, source, scheme=split_place(source).scheme)
+        read = CopySource(kind, place, options, list_files(source) if access.by_tasks else None)
         try:
             with work.session.job(timeout=timeout):
-                frame, given = _read(work, kind, place, options, fields)
+                frame, given = _read(work, read, fields)
                 columns = shape_frame(frame, table.fields, given)
             files, metrics = run_write(work.session, work.lake, table, columns, timeout=timeout, progress=progress)
         except QueryFailed as error:
-            bad = _first_bad_row(work, kind, place, options, fields)
+            bad = _first_bad_row(work, read, fields)
             header = kind == "csv" and bad is not None and _is_header(bad.line, options, fields)
             raise _explained(error, path, bad, header=header) from error
     return append_files(work, table, files, message=f"copy into {table.name}", metrics=metrics, batch_id=batch_id)
 
 
-def _read(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> tuple[DataFrame, list[str]]:
+class CopySource(NamedTuple):
+    """What a statement reads; `by_tasks` are the files where Spark can't read them."""
+
+    kind: str
+    path: str
+    options: dict[str, Any]
+    by_tasks: list[str] | None
+
+
+def _read(work: Workspace, source: CopySource, fields: Sequence[Field]) -> tuple[DataFrame, list[str]]:
+    """The rows of files, and the columns that they are for."""
     names = [field.name for field in fields]
-    if kind == "parquet":
+    if source.kind == "parquet":
         # By name, with the types that the files have; the cast to the table's own refuses what would lose something.
-        frame = work.session.spark.read.parquet(path)
+        by_spark = source.by_tasks is None
+        frame = work.session.spark.read.parquet(source.path) if by_spark else _read_parquet(work, source.by_tasks or ())
         wanted = {name.lower(): name for name in names}
         unknown = [name for name in frame.columns if name.lower() not in wanted]
         if unknown:
@@ -85,11 +101,15 @@ def _read(work: Workspace, kind: str, path: str, options: dict[str, Any], fields
         return frame, frame.columns
     # A header that names other columns, or these in another order, is an error rather than shifted values.
     reader = (
-        _configured(work, options, fields)
+        _configured(work, source.options, fields)
         .option("enforceSchema", "false")
-        .option("mode", "DROPMALFORMED" if options.get("ignore_errors") else "FAILFAST")
+        .option("mode", "DROPMALFORMED" if source.options.get("ignore_errors") else "FAILFAST")
     )
-    return _rows(reader, kind, path, options), names
+    return _rows(work, reader, source, names), names
+
+
+def _read_parquet(work: Workspace, files: Sequence[str]) -> DataFrame:
+    return read_parquet_by_tasks(work.session, files, read_parquet_schema(files[0])).drop(FILE_COLUMN, INDEX_COLUMN)
 
 
 def _configured(work: Workspace, options: dict[str, Any], fields: Sequence[Field], *extra: t.StructField) -> Any:
@@ -97,12 +117,16 @@ def _configured(work: Workspace, options: dict[str, Any], fields: Sequence[Field
     return work.session.spark.read.schema(schema).options(**text_options(options))
 
 
-def _rows(reader: Any, kind: str, path: str, options: dict[str, Any]) -> DataFrame:
-    if kind == "json":
-        return cast("DataFrame", reader.json(path))
-    if uncompressed_name(path).endswith(".tsv") and "delimiter" not in options:
-        reader = reader.option("sep", "\t")
-    return cast("DataFrame", reader.csv(path))
+def _rows(work: Workspace, reader: Any, source: CopySource, names: Sequence[str]) -> DataFrame:
+    is_json, options = source.kind == "json", source.options
+    read: Any = source.path
+    if not is_json and uncompressed_name(source.path).endswith(".tsv") and "delimiter" not in options:
+        reader, options = reader.option("sep", "\t"), options | {"delimiter": "\t"}
+    if source.by_tasks is not None:
+        records = read_text_by_tasks(work.session, source.by_tasks, options, is_json=is_json, names=names)
+        # What tasks hand over are records, of which none is a header.
+        read, reader = records.select(f.col(VALUE_COLUMN).cast("string")), reader.option("header", "false").option("multiLine", "false")
+    return cast("DataFrame", reader.json(read) if is_json else reader.csv(read))
 
 
 _BAD = "_malformed"
@@ -127,19 +151,21 @@ class _BadRow(NamedTuple):
     line: str
 
 
-def _first_bad_row(work: Workspace, kind: str, path: str, options: dict[str, Any], fields: Sequence[Field]) -> _BadRow | None:
+def _first_bad_row(work: Workspace, source: CopySource, fields: Sequence[Field]) -> _BadRow | None:
     """The first row that does not fit, as it stands in the file; Spark's own error does not show it."""
-    if kind == "parquet":
+    if source.kind == "parquet":
         return None
     reader = (
-        _configured(work, options, fields, t.StructField(_BAD, t.StringType()))
+        _configured(work, source.options, fields, t.StructField(_BAD, t.StringType()))
         .option("mode", "PERMISSIVE")
         .option("columnNameOfCorruptRecord", _BAD)
     )
     try:
-        frame = _rows(reader, kind, path, options)
+        frame = _rows(work, reader, source, [field.name for field in fields])
+        # Records that tasks hand over are told as those of the whole place.
+        name = f.col("_metadata.file_path") if source.by_tasks is None else f.lit(source.path)
         # All columns: Spark refuses to parse for the sake of this one alone.
-        bad = frame.select("*", f.col("_metadata.file_path").alias("_in")).where(f.col(_BAD).isNotNull()).limit(1)
+        bad = frame.select("*", name.alias("_in")).where(f.col(_BAD).isNotNull()).limit(1)
         found = work.session.arrow(bad).read_all().to_pylist()
     except PlatformError:
         return None

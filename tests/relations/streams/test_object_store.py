@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
-from platform_plugin.errors import StorageError
+from platform_plugin.errors import InvalidValue, StorageError
 from platform_plugin.platform import Platform
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed
 from platform_plugin.relations.streams.feeds.file_listing import open_system, plan_batch, read_changed, read_listing
@@ -78,17 +78,34 @@ def test_a_bucket_that_is_not_there_is_told(s3_endpoint):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("place", ["s3://{}/x.csv", "gs://{}/x.csv", "abfss://box@{}.dfs.core.windows.net/x.csv"])
-def test_copy_says_what_is_missing_before_any_job(place, s3_bucket, spark_server, tmp_path):
+@pytest.mark.parametrize(("place", "extra"), [("gs://box/x.csv", "gcs"), ("abfss://box@x.dfs.core.windows.net/x.csv", "azure")])
+def test_copy_names_the_extra_that_is_missing(place, extra, spark_server, tmp_path):
     with Platform.create(tmp_path / "lake") as platform:
         platform.execute("CREATE TABLE t (id INT, name STRING)")
-        with pytest.raises(StorageError) as caught:
-            platform.execute(f"COPY t FROM '{place.format(s3_bucket[5:])}' (HEADER)")
-        assert "jar" in caught.value.message
-        assert "spark.jars.packages" in caught.value.hint
-        if place.startswith("s3"):
-            assert "org.apache.hadoop:hadoop-aws:3." in caught.value.hint
-            put(f"{s3_bucket}/in/x.csv", b"id,name\n1,x\n")
-            platform.execute(f"CREATE STREAM s (id INT, name STRING) FROM FILES '{s3_bucket}/in/*.csv' (HEADER)")
-            with pytest.raises(StorageError, match="jar"):
-                run_ingest(platform.work, "s")
+        with pytest.raises(StorageError, match="no file system for") as caught:
+            platform.execute(f"COPY t FROM '{place}' (HEADER)")
+        assert f"platform-plugin[{extra}]" in caught.value.hint
+
+
+@pytest.mark.spark
+def test_files_of_a_store_are_copied_and_ingested_without_a_jar(s3_bucket, spark_server, tmp_path):
+    put(f"{s3_bucket}/in/a b.csv", b"name,id\nx,1\ny,2\n")
+    put(f"{s3_bucket}/in/c%20.csv", b"id,name\nbad,z\n3,w\n")
+    put(f"{s3_bucket}/in/torn.csv.gz", gzip.compress(b"id,name\n" + b"1,tea\n" * 10_000)[:-20])
+    with Platform.create(tmp_path / "lake") as platform:
+        platform.execute("CREATE TABLE t (id INT, name STRING)")
+        platform.execute(f"COPY t (name, id) FROM '{s3_bucket}/in/a*.csv' (HEADER)")
+        assert sorted(platform.execute("SELECT id, name FROM t")) == [(1, "x"), (2, "y")]
+        with pytest.raises(InvalidValue, match="does not name the columns"):
+            platform.execute(f"COPY t (name, id) FROM '{s3_bucket}/in/c*.csv' (HEADER)")
+        with pytest.raises(InvalidValue, match="do not fit the table") as caught:
+            platform.execute(f"COPY t FROM '{s3_bucket}/in/c*.csv' (HEADER)")
+        assert "bad,z" in caught.value.detail
+        with pytest.raises(StorageError, match="no file matches"):
+            platform.execute(f"COPY t FROM '{s3_bucket}/out/*.csv'")
+        platform.execute(f"CREATE STREAM s (id INT, name STRING) FROM FILES '{s3_bucket}/in/*' (FORMAT csv, HEADER)")
+        report = run_ingest(platform.work, "s")
+        assert (report.rows, report.quarantined, report.refused) == (3, 1, (f"{s3_bucket}/in/torn.csv.gz",))
+        assert sorted(platform.execute("SELECT id, name FROM s")) == [(1, "x"), (2, "y"), (3, "w")]
+        found = {row["source"]: row["raw"] for row in platform.lake.read("s__quarantine").to_pylist()}
+        assert found[f"{s3_bucket}/in/c%20.csv"] == b"bad,z"

@@ -9,8 +9,10 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.engine.spark.frames.changes import number_rows
+from platform_plugin.engine.spark.frames.file_access import find_file_access
 from platform_plugin.engine.spark.frames.scan import FILE, POSITION, ROWID, find_deleted, finish_rows
 from platform_plugin.engine.spark.frames.schema import to_spark_schema
+from platform_plugin.engine.spark.frames.task_write import write_images_by_tasks
 from platform_plugin.engine.spark.frames.write import is_written_by_spark, with_field_ids, write_folder
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.commit.before_images import BeforeImages
@@ -61,6 +63,8 @@ def write_ended_rows(
     for field, number in ((ROW_ID_FIELD, ROW_ID), (SNAPSHOT_ID_FIELD, SNAPSHOT_ID)):
         schema = schema.add(t.StructField(field.name, t.LongType(), metadata={"parquet.field.id": number}))
     rows = frame.toDF(*schema.names).select(*map(with_field_ids, schema.fields))
+    if find_file_access(session, lake.storage).by_tasks:
+        return write_images_by_tasks(session, lake, scan.table, rows, timeout=timeout)
     folder = f"{table.path}{new_uuid()}{SUFFIX}"
     try:
         with session.job(timeout=timeout):
@@ -94,7 +98,8 @@ def _listed(
 
 
 def _rows_of(session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan]) -> DataFrame:
-    frame = number_rows(session, lake, nullable_fields(scan.table), files, {file.id: file.begin_snapshot for file in files}, name=_MOMENT)
+    added = {file.id: file.begin_snapshot for file in files}
+    frame = number_rows(session, lake, nullable_fields(scan.table), files, added, snapshot=scan.snapshot, name=_MOMENT)
     frame = frame.withColumn(_MOMENT, f.coalesce(f.col("_added"), f.col(_MOMENT)))
     if any(file.until is not None for file in files):
         frame = frame.where(f.col(_MOMENT) <= scan.snapshot.id)

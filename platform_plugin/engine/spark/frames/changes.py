@@ -94,7 +94,7 @@ def step_frame(session: Session, lake: Lake, changes: Changes, fields: Sequence[
     if changes.images:
         files = [_image_scan(number, images) for number, images in enumerate(changes.images)]
         moments = {file.id: images.snapshot_id or 0 for file, images in zip(files, changes.images, strict=True)}
-        rows = _dated(session, lake, fields, files, moments)
+        rows = _dated(session, lake, fields, files, moments, snapshot=changes.until)
         parts.append(_step(rows.withColumn(_SNAPSHOT, f.col(_MOMENT)), fields, DELETE, -1))
     inlined = changes.read_inlined(lake, [field.name for field in fields])
     for kind, weight in ((INSERT, 1), (DELETE, -1)):
@@ -129,7 +129,8 @@ def _step(rows: DataFrame, fields: Sequence[Field], kind: str, weight: int) -> D
 def _followed(session: Session, lake: Lake, changes: Changes, parts: Sequence[ChangedFile], fields: Sequence[Field]) -> DataFrame:
     """The rows of files, with the snapshots that added them and that ended them; the latter is beyond all where none did."""
     never = np.iinfo(np.int64).max
-    frame = _dated(session, lake, fields, [part.file for part in parts], {part.file.id: part.file.begin_snapshot for part in parts})
+    moments = {part.file.id: part.file.begin_snapshot for part in parts}
+    frame = _dated(session, lake, fields, [part.file for part in parts], moments, snapshot=changes.until)
     frame = frame.withColumn(_MOMENT, f.coalesce(f.col("_added"), f.col(_MOMENT)))
     ended: Any = f.lit(never).cast("bigint")
     closed = [part for part in parts if part.end_snapshot is not None]
@@ -183,7 +184,7 @@ def _distinct(frame: DataFrame) -> DataFrame:
 
 def _came(session: Session, lake: Lake, change: NetChanges, files: Sequence[FileScan], fields: Sequence[Field]) -> DataFrame:
     """The rows of files that came, with their row ids and the snapshots that added them."""
-    frame = _dated(session, lake, fields, files, {file.id: file.begin_snapshot for file in files})
+    frame = _dated(session, lake, fields, files, {file.id: file.begin_snapshot for file in files}, snapshot=change.until)
     frame = frame.withColumn(_SNAPSHOT, f.coalesce(f.col("_added"), f.col(_MOMENT)))
     frame = frame.where((f.col(_SNAPSHOT) > change.after.id) & (f.col(_SNAPSHOT) <= change.until.id))
     if any(file.deletes is not None or file.positions for file in files):
@@ -198,16 +199,18 @@ def _went(session: Session, lake: Lake, change: NetChanges, fields: Sequence[Fie
     if change.images:
         files = [_image_scan(number, images) for number, images in enumerate(change.images)]
         moments = {file.id: images.snapshot_id or 0 for file, images in zip(files, change.images, strict=True)}
-        frame = _dated(session, lake, fields, files, moments).where(old)
+        frame = _dated(session, lake, fields, files, moments, snapshot=change.until).where(old)
         yield finish_rows(frame.withColumn(_SNAPSHOT, f.col(_MOMENT)), fields, also=(ROWID, _SNAPSHOT))
     whole = [part for part in change.losing if part.end_snapshot is not None and not part.delete_versions and not part.inlined_deletes]
     if whole:
         moments = {part.file.id: part.end_snapshot or 0 for part in whole}
-        frame = _dated(session, lake, fields, [part.file for part in whole], moments).where(old)
+        frame = _dated(session, lake, fields, [part.file for part in whole], moments, snapshot=change.until).where(old)
         yield finish_rows(frame.withColumn(_SNAPSHOT, f.col(_MOMENT)), fields, also=(ROWID, _SNAPSHOT))
     partly = [part for part in change.losing if part not in whole]
     if partly:
-        frame = _dated(session, lake, fields, [part.file for part in partly], {part.file.id: 0 for part in partly}).where(old)
+        frame = _dated(
+            session, lake, fields, [part.file for part in partly], {part.file.id: 0 for part in partly}, snapshot=change.until
+        ).where(old)
         gone = f.broadcast(arrow_frame(session, list_deletions(lake, partly, change.until, after=change.after.id)))
         joined = frame.join(gone, (frame[FILE] == gone["_gone_file"]) & (frame[POSITION] == gone["_gone_position"]), "inner")
         yield finish_rows(joined, fields, also=(ROWID, _SNAPSHOT))
@@ -244,15 +247,24 @@ def _image_scan(number: int, images: BeforeImages) -> FileScan:
 
 
 def number_rows(
-    session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], numbers: dict[int, int], *, name: str
+    session: Session,
+    lake: Lake,
+    fields: Sequence[Field],
+    files: Sequence[FileScan],
+    numbers: dict[int, int],
+    *,
+    snapshot: Snapshot,
+    name: str,
 ) -> DataFrame:
     """The rows of files with their row ids, the snapshots that added them where the file says it, and a number of each file."""
-    frame = read_files(session, lake, fields, files, places=numbers, dated=True)
+    frame = read_files(session, lake, fields, files, snapshot=snapshot, places=numbers, dated=True)
     return frame.withColumn(name, f.col(PLACE) - f.col(POSITION))
 
 
-def _dated(session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], moments: dict[int, int]) -> DataFrame:
-    return number_rows(session, lake, fields, files, moments, name=_MOMENT)
+def _dated(
+    session: Session, lake: Lake, fields: Sequence[Field], files: Sequence[FileScan], moments: dict[int, int], *, snapshot: Snapshot
+) -> DataFrame:
+    return number_rows(session, lake, fields, files, moments, snapshot=snapshot, name=_MOMENT)
 
 
 def _paired(went: DataFrame, came: DataFrame, fields: Sequence[Field], known: Sequence[Field]) -> DataFrame:

@@ -10,6 +10,7 @@ import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
@@ -22,10 +23,13 @@ from pyspark.sql.connect.dataframe import DataFrame as ConnectFrame
 from pyspark.sql.connect.plan import SQL, SubqueryAlias
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from platform_plugin.algebra.predicates.conditions import ALWAYS
 from platform_plugin.algebra.types.blob_text import parse_blob
 from platform_plugin.algebra.types.data_types import Field, Primitive, holds_interval, stored_field
+from platform_plugin.engine.spark.frames.file_access import find_file_access
 from platform_plugin.engine.spark.frames.intervals import read_interval_column
 from platform_plugin.engine.spark.frames.schema import has_spark_type, to_spark_schema
+from platform_plugin.engine.spark.frames.task_scan import PLACED, read_by_tasks, read_deletions_by_tasks
 from platform_plugin.engine.spark.session.literals import to_literal
 from platform_plugin.errors import StorageError, UnsupportedType
 from platform_plugin.lake.files.files import ROW_ID, SNAPSHOT_ID
@@ -38,21 +42,28 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.algebra.predicates.conditions import Condition
     from platform_plugin.engine.spark.session.session import Session
+    from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.lake import Lake
     from platform_plugin.lake.read.scan import FileScan, TableScan
 
 # Hidden columns, selected by name where a statement has to find rows again. No column of a user's can have such a name.
-FILE, POSITION, ROWID, PLACE = "\x1ffile", "\x1fposition", "\x1frowid", "\x1fplace"
-HIDDEN = (FILE, POSITION, ROWID, PLACE)
+FILE, POSITION, ROWID, PLACE = HIDDEN = PLACED
 
 _IN_URLS = re.compile(r"[A-Za-z0-9_.!~*'(),;:$&+=@-]+")
 
 
 def read_relation(
-    session: Session, lake: Lake, scan: TableScan, *, columns: Sequence[str] | None = None, hidden: bool = False
+    session: Session,
+    lake: Lake,
+    scan: TableScan,
+    *,
+    columns: Sequence[str] | None = None,
+    hidden: bool = False,
+    where: Condition = ALWAYS,
 ) -> DataFrame:
-    """A DataFrame of the scan's rows.
+    """A DataFrame of the scan's rows; those of them that are not within a condition may be left out.
 
     `columns` are those that a query needs, so that a column that Spark can't hold affects only queries that use it. With `hidden` there are
     also the file, the position in it, the row id, and the place: the row's number among all rows of the scan's files, one file after the
@@ -61,14 +72,12 @@ def read_relation(
     fields = _chosen(scan.table.fields, columns)
     places = _first_places(scan) if hidden else None
     ours = [file for file in scan.files if file.mapping_id is None]
-    whole = [file for file in ours if file.is_whole]
-    parts = []
-    if whole:
-        parts.append(finish_rows(read_files(session, lake, fields, whole, places=places), fields, hidden=hidden))
-    parts += [
-        finish_rows(_surviving(session, lake, scan, group, fields, places=places), fields, hidden=hidden)
-        for group in _by_unique_names([file for file in ours if not file.is_whole])
-    ]
+    if ours and find_file_access(session, lake.storage).by_tasks:
+        tested = [field for field in scan.table.fields if field.name in where.columns]
+        rows = read_by_tasks(session, lake, scan.snapshot, fields, ours, places=places, where=where, tested=tested)
+        parts = [finish_rows(rows, fields, hidden=hidden)]
+    else:
+        parts = _read_by_spark(session, lake, scan, ours, fields, places=places)
     foreign = [file for file in scan.files if file.mapping_id is not None]
     _refuse_large(scan, foreign, session.limits.foreign_file_bytes)
     local = _local_rows(lake, scan, fields, foreign, places)
@@ -78,6 +87,16 @@ def read_relation(
     for part in parts[1:]:
         frame = frame.unionAll(part)
     return frame
+
+
+def _read_by_spark(
+    session: Session, lake: Lake, scan: TableScan, files: Sequence[FileScan], fields: Sequence[Field], *, places: Mapping[int, int] | None
+) -> list[DataFrame]:
+    whole = [file for file in files if file.is_whole]
+    groups = [read_files(session, lake, fields, whole, snapshot=scan.snapshot, places=places)] if whole else []
+    partly = _by_unique_names([file for file in files if not file.is_whole])
+    groups += [_surviving(session, lake, scan, group, fields, places=places) for group in partly]
+    return [finish_rows(rows, fields, hidden=places is not None) for rows in groups]
 
 
 def query_relations(
@@ -129,10 +148,14 @@ def read_files(
     fields: Sequence[Field],
     files: Sequence[FileScan],
     *,
+    snapshot: Snapshot,
     places: Mapping[int, int] | None,
     dated: bool = False,
 ) -> DataFrame:
     """The rows of files as they lie there, without looking into folders or at anything but these files."""
+    if find_file_access(session, lake.storage).by_tasks:
+        untouched = [file._replace(until=None, deletes=None, positions=()) for file in files]
+        return read_by_tasks(session, lake, snapshot, fields, untouched, places=places, dated=dated)
     hidden = places is not None
     stored = to_spark_schema(list(map(stored_field, fields))).fields
     schema = t.StructType([_filled(part, field) for part, field in zip(stored, fields, strict=True)])
@@ -218,7 +241,7 @@ def _surviving(
     frames: list[DataFrame] = []
     for group, is_dated in ((dated, True), ([file for file in files if file.until is None], False)):
         if group:
-            frame = read_files(session, lake, fields, group, places=places, dated=is_dated)
+            frame = read_files(session, lake, fields, group, snapshot=scan.snapshot, places=places, dated=is_dated)
             if is_dated:
                 frame = frame.where(f.col("_added") <= scan.snapshot.id).drop("_added")
             frames.append(frame)
@@ -244,7 +267,9 @@ def find_deleted(session: Session, lake: Lake, scan: TableScan, files: Sequence[
     ]
     if not by_spark:
         return _positions_frame(session, known)
-    frame = _read_delete_files(session, lake, scan, by_spark)
+    by_tasks = find_file_access(session, lake.storage).by_tasks
+    read = partial(read_deletions_by_tasks, session, lake, scan.snapshot) if by_tasks else partial(_read_delete_files, session, lake, scan)
+    frame = read(by_spark)
     return frame.unionAll(_positions_frame(session, known)) if known else frame
 
 

@@ -1,10 +1,10 @@
-"""Object stores for Spark: the scheme and jar of each, and an error before any job if the jar is missing."""
+"""Object stores for Spark: the scheme and jar of each, and the error where a server lacks the jar."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from platform_plugin.errors import QueryFailed, StorageError
 
@@ -37,33 +37,48 @@ def to_spark_url(place: str) -> str:
     return f"{_SCHEMES.get(scheme.lower(), scheme)}://{rest}" if found else place
 
 
-def check_store(session: Session, place: str) -> None:
-    """Refuse a place whose file system the server lacks; Spark's planner is asked, and no job runs."""
-    if "://" not in place or place.startswith("file:"):
-        return
+class MissingStore(StorageError):
+    """Spark's server lacks the file system of a scheme; `package` is what has it."""
+
+    package = ""
+
+
+def find_missing_store(session: Session, place: str, *, scheme: str) -> MissingStore | None:
+    """The error if the server lacks the file system of a scheme, of which `place` is an example; it is asked once for a session.
+
+    Spark's planner is asked, and no job runs.
+    """
+    if scheme not in session.missing_stores:
+        session.missing_stores[scheme] = _ask_for_store(session, place)
+    return cast("MissingStore | None", session.missing_stores[scheme])
+
+
+def _ask_for_store(session: Session, place: str) -> MissingStore | None:
     try:
         with session.job():
             session.spark.read.schema("value STRING").text(to_spark_url(place)).schema  # noqa: B018  asking is all
-    except StorageError:
-        raise
-    except QueryFailed as error:
+    except MissingStore as error:
+        return error
+    except (StorageError, QueryFailed) as error:
         # Whatever else is wrong with the place is told by whoever reads it.
-        if (missing := explain_missing_store(f"{error.message} {error.detail}")) is not None:
-            raise missing from error
+        return explain_missing_store(f"{error.message} {error.detail}")
+    return None
 
 
-def explain_missing_store(said: str) -> StorageError | None:
+def explain_missing_store(said: str) -> MissingStore | None:
     """The error for a message of Spark's that a known file system is missing; None for other messages."""
     by_class, by_scheme = _NO_CLASS.search(said), _NO_SCHEME.search(said)
     scheme = _CLASSES[by_class["package"]] if by_class else by_scheme["scheme"] if by_scheme else ""
     package = _PACKAGES.get(scheme, "").format(hadoop=_hadoop_version())
     if not package:
         return None
-    return StorageError(
+    error = MissingStore(
         f'Spark lacks the jar that reads "{scheme}" places',
         detail=f"it is {package}, of which Spark's Python package has none",
         hint=f"start the server with the option spark.jars.packages={package}, or put the jar and what it needs into pyspark/jars",
     )
+    error.package = package
+    return error
 
 
 def _hadoop_version() -> str:

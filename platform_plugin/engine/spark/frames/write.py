@@ -13,8 +13,11 @@ from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Primitive, holds_interval
 from platform_plugin.engine.spark.frames.assignment import checked_column, truncate_times
+from platform_plugin.engine.spark.frames.file_access import find_file_access
 from platform_plugin.engine.spark.frames.scan import ROWID
 from platform_plugin.engine.spark.frames.schema import NOT_WRITTEN_BY_SPARK, default_value_sql, to_spark_schema
+from platform_plugin.engine.spark.frames.task_write import write_by_tasks
+from platform_plugin.engine.spark.tasks.writing import gather_batches
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.files.file_division import TOO_LARGE, rows_for
@@ -70,6 +73,8 @@ def _write_in_tasks(
     progress: ProgressHandler | None,
 ) -> tuple[list[DataFile], JobMetrics]:
     """Each task writes files with the columns of a schema; files much larger than the table's target are divided."""
+    if find_file_access(session, lake.storage).by_tasks:
+        return write_by_tasks(session, lake, table, frame, timeout=timeout, progress=progress)
     folders = [f"{table.path}{new_uuid()}" for _ in range(2)]
     try:
         with session.job(timeout=timeout, progress=progress) as job:
@@ -241,7 +246,7 @@ def run_update_write(
     kept: list[BeforeImages] = []
     try:
         with session.arrow(columns, timeout=timeout, progress=progress) as stream:
-            for part in _parts(stream, session.limits.write_memory_bytes):
+            for part in gather_batches(stream, session.limits.write_memory_bytes):
                 row_ids = part.column("_ducklake_internal_row_id")
                 files += lake.write_files(table, _of_table(part, table, {name: name for name in names}), row_ids=row_ids)
                 if images is not None and part.num_rows:
@@ -261,15 +266,3 @@ def _of_table(part: pa.Table, table: Table, sources: Mapping[str, str]) -> pa.Ta
         if field.type == Primitive("uuid"):
             rows[field.name] = pa.chunked_array([_parsed(chunk) for chunk in rows[field.name].chunks], pa.uuid())
     return pa.table(rows)
-
-
-def _parts(stream: Iterator[pa.RecordBatch] | Any, most_bytes: int) -> Iterator[pa.Table]:
-    """A stream in parts that fit into memory."""
-    gathered: list[pa.RecordBatch] = []
-    for batch in stream:
-        gathered.append(batch)
-        if sum(part.nbytes for part in gathered) > most_bytes:
-            yield pa.Table.from_batches(gathered)
-            gathered = []
-    if gathered:
-        yield pa.Table.from_batches(gathered)

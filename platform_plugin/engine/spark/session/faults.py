@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from platform_plugin.engine.spark.frames.stores import explain_missing_store
 from platform_plugin.engine.spark.session.guard import TOO_LARGE
 from platform_plugin.engine.spark.session.wording import reword
+from platform_plugin.engine.spark.tasks.failure import find_failure
 from platform_plugin.errors import PlatformError, QueryFailed, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def explain_error(error: Exception, explain_loss: Callable[[], ServerLost]) -> P
         )
     if (missing := explain_missing_store(said)) is not None:
         return missing
+    if (failure := find_failure(str(error)) or find_failure(said)) is not None:
+        return failure
     told = reword(said, condition)
     return QueryFailed(told.message, detail=told.detail, hint=told.hint)
 

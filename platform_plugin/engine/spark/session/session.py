@@ -20,6 +20,7 @@ from pyspark.sql.connect.plan import SQL
 from pyspark.sql.types import StructType
 
 from platform_plugin.engine.limits import Limits
+from platform_plugin.engine.spark.frames.file_access import find_file_access
 from platform_plugin.engine.spark.server.channel import ConnectSession, EndpointChannel, LoopbackChannel
 from platform_plugin.engine.spark.server.control import ControlCall, ask
 from platform_plugin.engine.spark.session.batch_spool import BatchSpool
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame as AnyDataFrame
+
+    from platform_plugin.engine.file_access_option import FileAccessOption
+    from platform_plugin.engine.spark.tasks.sending import RowsProgram
 
 # PySpark logs every failed query with its whole Java stack on the user's terminal; what matters is in the error itself.
 logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
@@ -70,6 +74,12 @@ class Session:
         """How much of a result a task may gather in the server's memory."""
         self.limits = Limits()
         """Those of the workspace that the session belongs to."""
+        self.file_access: FileAccessOption = "auto"
+        """Who reads and writes files: Spark's own readers and writers, or tasks in Python; `auto` asks which of them can."""
+        self.missing_stores: dict[str, PlatformError | None] = {}
+        """For each scheme that was asked for, the error if the server has no file system for it."""
+        self.has_package = False
+        """Whether the executors are known to have this version of the package."""
         self.endpoint = channel.target
         self._settings: dict[str, str] = {}
         self._jobs: dict[str, Job] = {}
@@ -241,7 +251,9 @@ class Session:
             if self.spool is None:
                 raise ResultTooLarge("result is too large", hint="give the session a spool")
             interrupt = partial(_interrupt_quietly, job, "its user")
-            with Spool(self.spool, frame, empty.schema, within=self._tagged(job), interrupt=interrupt) as spool:
+            by_tasks = find_file_access(self, self.spool.storage).by_tasks
+            write = self._run_rows if by_tasks else None
+            with Spool(self.spool, frame, empty.schema, within=self._tagged(job), interrupt=interrupt, write_by_tasks=write) as spool:
                 batches = spool.batches()
                 first = next(batches, None)
                 yield empty.schema
@@ -249,6 +261,12 @@ class Session:
                     yield first
                     del first
                     yield from batches
+
+    def _run_rows(self, frame: AnyDataFrame, program: RowsProgram) -> None:
+        """Let the tasks that compute rows run a program over them."""
+        from platform_plugin.engine.spark.tasks.job import RowsPart, run_job
+
+        run_job(self, [], [RowsPart(frame, program)])
 
     def interrupt(self, tag: str) -> int:
         """Stop this session's running queries under `tag`, and return how many there were."""

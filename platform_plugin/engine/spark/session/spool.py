@@ -7,6 +7,7 @@ import shutil
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.spark.tasks.sending import RowsProgram
     from platform_plugin.lake.files.storage import Storage
 
 _ROW_GROUP_BYTES = 16 * 1024 * 1024
@@ -50,6 +52,25 @@ class SpoolFolder:
                 self.storage.delete(list(dict(self.storage.listing(path))))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpoolProgram:
+    """Writes the rows of a task as a file with the number of the task, where Spark can't write files itself."""
+
+    storage: Storage
+    path: str
+
+    def run_rows(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Write one file; those of a task that was lost are removed with the folder."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        first = next(batches)
+        name = f"{self.path}part-{0 if context is None else context.partitionId():05d}-{uuid4().hex}.parquet"
+        with self.storage.open(name, "wb") as file, pq.ParquetWriter(file, first.schema, compression="snappy") as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
+
+
 class Spool:
     """One result that travels through files. Rows come in their order, each file as soon as it and all before it are written.
 
@@ -64,6 +85,7 @@ class Spool:
         *,
         within: AbstractContextManager[None],
         interrupt: Callable[[], None],
+        write_by_tasks: Callable[[DataFrame, RowsProgram], None] | None = None,
     ) -> None:
         self._folder = folder
         self._name = f"{uuid4().hex}/"
@@ -71,12 +93,17 @@ class Spool:
         self._schema = schema
         self._within = within
         self._interrupt = interrupt
+        self._write_by_tasks = write_by_tasks
         self._error: BaseException | None = None
         self._writing = threading.Thread(target=self._write, name="platform-spool", daemon=True)
 
     def _write(self) -> None:
         try:
             with self._within:
+                if self._write_by_tasks is not None:
+                    program = SpoolProgram(storage=self._folder.storage, path=f"{self._folder.path}{self._name}")
+                    self._write_by_tasks(_storable(self._frame), program)
+                    return
                 uri = self._folder.storage.uri(f"{self._folder.path}{self._name}")
                 writer = _storable(self._frame).write.mode("append").option("compression", "snappy")
                 writer.option("parquet.block.size", _ROW_GROUP_BYTES).parquet(uri)
@@ -90,7 +117,8 @@ class Spool:
             finished = not self._writing.is_alive()
             if finished and self._error is not None:
                 raise self._error
-            found = self._parts() if finished or self._folder.storage.is_local else {}
+            # Tasks of Python write files under their own names, and a listing of a store is dear.
+            found = self._parts() if finished or (self._folder.storage.is_local and self._write_by_tasks is None) else {}
             # A task without rows writes no file, so until all are there only the very next one is known to be next.
             for number in sorted(found):
                 if number > position and (finished or number == position + 1):

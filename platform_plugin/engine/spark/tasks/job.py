@@ -115,3 +115,17 @@ def _frame(session: Session, parts: Sequence[JobPart | MergedPart], rows: Sequen
     for number, part in enumerate(rows, start=len(parts)):
         frames.append(part.frame.mapInArrow(make_rows_function(pack(part.program), number, fingerprint), ANSWER_SCHEMA))
     return reduce(lambda whole, frame: whole.unionAll(frame), frames)
+
+
+class _Presence:
+    """A program that does nothing."""
+
+    def run(self, share: None) -> None:
+        """Nothing."""
+
+
+def require_package(session: Session) -> None:
+    """See to it that the executors have this version of the package; a session asks once."""
+    if not session.has_package:
+        run_job(session, [JobPart(_Presence(), [None])])
+        session.has_package = True

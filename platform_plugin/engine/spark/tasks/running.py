@@ -1,4 +1,4 @@
-"""`run_sent`, `merge_sent` and `run_rows_sent`: the beginning of a task on an executor."""
+"""`run_sent`, `merge_sent`, `run_rows_sent` and `read_sent`: the beginning of a task on an executor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from platform_plugin.cache import Cache
+from platform_plugin.engine.spark.tasks.failure import passing_failures
 from platform_plugin.engine.spark.tasks.sending import pack, read_fingerprint
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from platform_plugin.engine.spark.tasks.sending import MergingProgram, Program, RowsProgram
+    from platform_plugin.engine.spark.tasks.sending import BatchesProgram, MergingProgram, Program, RowsProgram
 
-__all__ = ["merge_sent", "read_fingerprint", "run_rows_sent", "run_sent"]
+__all__ = ["merge_sent", "read_fingerprint", "read_sent", "run_rows_sent", "run_sent"]
 
 # A worker runs many tasks of the same job.
 _PROGRAMS: Cache[bytes, Program] = Cache("programs of tasks", weigh=lambda _: 500_000)
@@ -40,4 +41,12 @@ def run_rows_sent(program: bytes, batches: Iterator[pa.RecordBatch]) -> bytes:
     if first is None:
         return b""
     known: RowsProgram = pickle.loads(program)  # noqa: S301  the bytes came with the code that runs here
-    return pack(known.run_rows(chain([first], batches)))
+    with passing_failures():
+        return pack(known.run_rows(chain([first], batches)))
+
+
+def read_sent(program: bytes, share: bytes) -> Iterator[pa.RecordBatch]:
+    """The rows that a program reads for a share, both as they were sent."""
+    known: BatchesProgram = pickle.loads(program)  # noqa: S301  the bytes came with the code that runs here
+    with passing_failures():
+        yield from known.read(pickle.loads(share))  # noqa: S301

@@ -70,6 +70,13 @@ class RowsProgram(Protocol):
         """What the program gives for the rows of a task, in the process that was sent it."""
 
 
+class BatchesProgram(Protocol):
+    """What a task runs whose rows go on into a query."""
+
+    def read(self, share: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a share, in the process that was sent both."""
+
+
 def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], fingerprint: str) -> Callable[[Any], Any]:
     """The function for `mapInArrow` over the numbers of shares.
 
@@ -130,6 +137,22 @@ def make_rows_function(program: bytes, part: int, fingerprint: str) -> Callable[
         # Where there were no rows is nothing to tell.
         if content:
             yield pa.RecordBatch.from_pydict({"task": pa.array([-1], pa.int64()), "part": [part], "kind": [kind], "content": [content]})
+
+    return run
+
+
+def make_read_function(program: bytes, shares: Sequence[bytes], step: int, fingerprint: str) -> Callable[[Any], Any]:
+    """The function for `mapInArrow` over the numbers of shares, each `step` times as large, whose rows are those of the shares."""
+    start = _make_start(fingerprint)
+
+    def run(batches: Any) -> Any:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                kind, content, module = start()
+                if module is None:
+                    message = f"an executor does not have this version of the package: {kind}, {content.decode(errors='replace')}"
+                    raise RuntimeError(message)
+                yield from module.read_sent(program, shares[number // step])
 
     return run
 

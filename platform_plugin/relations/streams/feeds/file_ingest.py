@@ -7,8 +7,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from platform_plugin.engine.spark.frames.stores import check_store
-from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed
+from platform_plugin.errors import InvalidValue, PlatformError, QueryFailed, StorageError
 from platform_plugin.relations.streams.feeds.file_damage import find_damage
 from platform_plugin.relations.streams.feeds.file_folding import find_fold
 from platform_plugin.relations.streams.feeds.file_listing import FileBatch, plan_batch, read_changed, read_listing
@@ -139,7 +138,6 @@ class _Attempt:
         if not shapes.groups:
             return LandedFiles()
         session = self.work.session
-        check_store(session, self.files[0].uri)
         try:
             with session.job(timeout=self.timeout):
                 frame = read_files(session, self.feed, shapes.groups, self.table.fields)
@@ -147,7 +145,7 @@ class _Attempt:
             landed = run_landing(
                 session, self.work.lake, self.table, frame, doubtful=doubtful, timeout=self.timeout, progress=self.progress
             )
-        except QueryFailed as error:
+        except (QueryFailed, StorageError) as error:
             changed = read_changed(self.files)
             if changed:
                 raise _Unsteady(changed) from error
@@ -271,7 +269,7 @@ def _only(shapes: Shapes, sources: Sequence[str]) -> tuple[list[tuple[Shape, tup
     return [(shape, files) for shape, files in few if files], names
 
 
-def _named(error: QueryFailed, files: Sequence[SourceFile]) -> SourceFile | None:
+def _named(error: PlatformError, files: Sequence[SourceFile]) -> SourceFile | None:
     """The file that Spark's error is about, if it says."""
     found = re.search(r"reading file (.*)\. \(FAILED_READ_FILE", error.detail or "")
     if found is None:

@@ -11,8 +11,12 @@ from pyspark.sql import types as t
 from pyspark.sql.connect import functions as f
 
 from platform_plugin.algebra.types.data_types import Field, Primitive
+from platform_plugin.engine.spark.frames.file_access import find_place_access
 from platform_plugin.engine.spark.frames.schema import default_value_sql, to_spark_type
+from platform_plugin.engine.spark.frames.source_frames import read_parquet_by_tasks, read_text_by_tasks
 from platform_plugin.engine.spark.frames.text_options import text_options
+from platform_plugin.engine.spark.tasks.source_files import FILE_COLUMN, INDEX_COLUMN, VALUE_COLUMN
+from platform_plugin.lake.files.sources import split_place
 from platform_plugin.relations.streams.feeds.declaration import FilesFeed, has_csv_lines, has_json_lines
 from platform_plugin.relations.streams.feeds.screening import (
     BROKEN,
@@ -66,7 +70,9 @@ def read_files(
     frame: DataFrame | None = None
     for shape, files in groups:
         paths = [spark_path(file.uri) for file in files]
-        if feed.format == "parquet":
+        if find_place_access(session, files[0].uri, scheme=split_place(files[0].uri).scheme).by_tasks:
+            part = _read_by_tasks(session, feed, [file.uri for file in files], shape, fields)
+        elif feed.format == "parquet":
             part = _parquet(session, paths, shape, fields)
         elif as_written and has_csv_lines(feed):
             part = _csv_lines(session, feed, paths, shape, fields)
@@ -107,6 +113,23 @@ def source_key(name: str) -> str:
     return "/" + rest.lstrip("/") if scheme == "file" else f"{'s3' if scheme == 's3a' else scheme}:{rest}"
 
 
+def _read_by_tasks(session: Session, feed: FilesFeed, uris: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:
+    """The same where tasks in Python read the files: all records of text come as they are written."""
+    if feed.format == "parquet":
+        rows = read_parquet_by_tasks(session, uris, _parquet_schema(shape))
+        return _fit_columns(rows, shape, fields, source=column(FILE_COLUMN), position=column(INDEX_COLUMN))
+    is_json = feed.format == "json"
+    records = read_text_by_tasks(session, uris, feed.reader, is_json=is_json).select(
+        column(VALUE_COLUMN).alias(VALUE),
+        column(FILE_COLUMN).alias(SOURCE),
+        f.lit(None).cast("int").alias(PARTITION),
+        f.lit(None).cast("bigint").alias(POSITION),
+    )
+    if is_json:
+        return parse_records(records, fields, "json", feed.reader, refuses_extra_fields=feed.extra_fields == "quarantine")
+    return _parse_csv(records, feed, shape, fields)
+
+
 def _lines(session: Session, feed: FilesFeed, paths: Sequence[str], fields: Sequence[Field]) -> DataFrame:
     """A JSON object a line. The line itself is at hand, so that bytes which are not UTF-8 are found and nothing is told inexactly."""
     reader: Any = session.spark.read
@@ -134,6 +157,10 @@ def _csv_lines(session: Session, feed: FilesFeed, paths: Sequence[str], shape: S
         f.lit(None).cast("int").alias(PARTITION),
         f.lit(None).cast("bigint").alias(POSITION),
     )
+    return _parse_csv(records, feed, shape, fields)
+
+
+def _parse_csv(records: DataFrame, feed: FilesFeed, shape: Shape, fields: Sequence[Field]) -> DataFrame:
     values = {name: value for name, value in feed.reader.items() if name not in ("header", "encoding", "compression")}
     parsed = parse_records(records, shape.columns, "csv", values)
     return parsed.select(*_fill_columns(shape, fields), *[column(name) for name in (SOURCE, PARTITION, POSITION, RAW, BROKEN, WHY)])
@@ -155,9 +182,17 @@ def _records(session: Session, feed: FilesFeed, paths: Sequence[str], shape: Sha
     return frame.select(*_fill_columns(shape, fields), *_screens(raw=raw, broken=column(CORRUPT).isNotNull(), why=why))
 
 
+def _parquet_schema(shape: Shape) -> t.StructType:
+    return t.StructType([t.StructField(part.name, to_spark_type(part.type, column=part.name)) for part in shape.columns])
+
+
 def _parquet(session: Session, paths: Sequence[str], shape: Shape, fields: Sequence[Field]) -> DataFrame:
-    schema = t.StructType([t.StructField(part.name, to_spark_type(part.type, column=part.name)) for part in shape.columns])
-    frame = cast("DataFrame", session.spark.read.schema(schema).format("parquet").load(list(paths)))
+    frame = cast("DataFrame", session.spark.read.schema(_parquet_schema(shape)).format("parquet").load(list(paths)))
+    return _fit_columns(frame, shape, fields, source=None, position=f.col("_metadata.row_index"))
+
+
+def _fit_columns(frame: DataFrame, shape: Shape, fields: Sequence[Field], *, source: Any, position: Any) -> DataFrame:
+    """The columns of the stream from those of Parquet files; values that do not fit are told."""
     by_name = {part.name.lower(): part for part in shape.columns}
     columns, lost = [], []
     for field in fields:
@@ -177,7 +212,7 @@ def _parquet(session: Session, paths: Sequence[str], shape: Shape, fields: Seque
         bad = bad | f.coalesce(condition, f.lit(True))  # noqa: FBT003  Spark's literal
     raw = f.when(bad, f.to_json(f.struct(*[column(part.name) for part in shape.columns])).cast("binary"))
     return frame.select(
-        *columns, *_screens(raw=raw, broken=bad, why=f.lit("its values do not fit the columns"), position=f.col("_metadata.row_index"))
+        *columns, *_screens(raw=raw, broken=bad, why=f.lit("its values do not fit the columns"), source=source, position=position)
     )
 
 
@@ -199,9 +234,9 @@ def _default(field: Field) -> Any:
     return value.cast(record_type(field)).alias(field.name)
 
 
-def _screens(*, raw: Any, broken: Any, why: Any, position: Any = None) -> list[Any]:
+def _screens(*, raw: Any, broken: Any, why: Any, source: Any = None, position: Any = None) -> list[Any]:
     return [
-        f.col("_metadata.file_path").alias(SOURCE),
+        (f.col("_metadata.file_path") if source is None else source).alias(SOURCE),
         f.lit(None).cast("int").alias(PARTITION),
         (f.lit(None).cast("bigint") if position is None else position).alias(POSITION),
         raw.alias(RAW),
