@@ -26,7 +26,7 @@ def find_file_access(session: Session, storage: Storage) -> FileAccess:
 def find_place_access(session: Session, place: str, *, scheme: str) -> FileAccess:
     """The same for a URL or path."""
     if session.file_access != "auto":
-        return FileAccess(session.file_access == "tasks", f"option file access is {session.file_access}")
+        return FileAccess(session.file_access == "tasks", f"option file_access is {session.file_access}")
     if scheme in ("", "file", "local"):
         return FileAccess(by_tasks=False, why="they are in a folder")
     missing = find_missing_store(session, place, scheme=scheme)
