@@ -18,6 +18,30 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot
 
 
+# The types of columns that a result from Spark has as well.
+_PLAIN = frozenset(
+    [
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.string(),
+        pa.date32(),
+        pa.timestamp("us"),
+        pa.duration("us"),
+        pa.month_day_nano_interval(),
+    ]
+)
+
+
+def has_plain_types(schema: pa.Schema) -> bool:
+    """Whether rows that were computed in this process have the Arrow types that Spark would send."""
+    return all(kind in _PLAIN or pa.types.is_decimal128(kind) for kind in schema.types)
+
+
 class Result:
     """The result of a statement. Rows are read while they arrive, so a large result need not fit into memory.
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from platform_plugin.cache import Cache
 from platform_plugin.engine.choose import choose_engine
 from platform_plugin.engine.engine import Task
@@ -19,11 +17,13 @@ from platform_plugin.language.query.staleness import read_duration
 from platform_plugin.language.text.values import Parameter
 from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.lookups import read_small
-from platform_plugin.relations.result import Result
+from platform_plugin.relations.result import Result, has_plain_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
+
+    import pyarrow as pa
 
     from platform_plugin.algebra.rules.lookup import Lookup
     from platform_plugin.engine.choose import Choice
@@ -31,24 +31,6 @@ if TYPE_CHECKING:
     from platform_plugin.lake.catalogue.tables import Snapshot, Table, View
     from platform_plugin.language.query.references import Reference
     from platform_plugin.language.text.places import Span
-
-# The types of columns that a result from Spark has as well.
-_PLAIN = frozenset(
-    [
-        pa.bool_(),
-        pa.int8(),
-        pa.int16(),
-        pa.int32(),
-        pa.int64(),
-        pa.float32(),
-        pa.float64(),
-        pa.string(),
-        pa.date32(),
-        pa.timestamp("us"),
-        pa.duration("us"),
-        pa.month_day_nano_interval(),
-    ]
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,15 +100,11 @@ def _run(
         return None
     (answer,) = result.rows
     if not request.has_plain_types:
-        if not all(map(_is_plain, answer.schema.types)):
+        if not has_plain_types(answer.schema):
             request.choice = Refusal(why="a type that Spark has in another form")
             return None
         request.has_plain_types = True
     return answer
-
-
-def _is_plain(kind: pa.DataType) -> bool:
-    return kind in _PLAIN or pa.types.is_decimal128(kind)
 
 
 def _answer_changes(work: Workspace, query: Span, reference: Reference, arguments: Mapping[str, Any] | Sequence[Any]) -> Result | None:
@@ -221,7 +199,7 @@ class _SmallRelation:
     @cached_property
     def is_plain(self) -> bool:
         """Whether all columns have types that a result from Spark has too."""
-        return self.rows is not None and all(map(_is_plain, self.rows.schema.types))
+        return self.rows is not None and has_plain_types(self.rows.schema)
 
 
 # Small relations at the newest snapshot that was looked at.

@@ -11,7 +11,8 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
-from platform_plugin.algebra.types.data_types import Field, IntervalType, Struct, is_same_in_spark
+from platform_plugin.algebra.types.data_types import Field
+from platform_plugin.engine.certain_columns import certain_fields
 from platform_plugin.engine.kernel_run import compute
 from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import QueryFailed, RefusedView
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from platform_plugin.algebra.plan.nodes import Output
-    from platform_plugin.algebra.types.data_types import DataType
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import SplitPlan
@@ -68,7 +68,7 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
     known: dict[str, pa.Table] = {}
 
     def note(part: str, columns: Sequence[Output]) -> None:
-        fields[part] = _certain_fields(columns)
+        fields[part] = certain_fields(columns)
         known[part] = arrow_schema(fields[part]).empty_table()
 
     for static in plan.statics:
@@ -89,24 +89,9 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
         compute(part.query, {**known, part.stream: found}, fields[part.state])
     for name in plan.upper_tables:
         known[name] = arrow_schema(_find_table(work, name, snapshot).fields).empty_table()
-    fields[RESULT_PART] = _certain_fields(plan.columns)
+    fields[RESULT_PART] = certain_fields(plan.columns)
     compute(plan.upper, known, fields[RESULT_PART])
     return PartColumns(fields=fields, rows=rows)
-
-
-def _is_certain(kind: DataType) -> bool:
-    if isinstance(kind, Struct):
-        return all(_is_certain(part.type) for part in kind.fields)
-    return isinstance(kind, IntervalType) or is_same_in_spark(kind)
-
-
-def _certain_fields(columns: Sequence[Output]) -> tuple[Field, ...]:
-    fields = []
-    for column in columns:
-        if column.type is None or not _is_certain(column.type):
-            raise RefusedByEngine(f"the type of {column.name}")
-        fields.append(Field(name=column.name, type=column.type))
-    return tuple(fields)
 
 
 def _find_table(work: Workspace, name: str, snapshot: Snapshot) -> Table:

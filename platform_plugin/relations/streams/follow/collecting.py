@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from platform_plugin.algebra.plan.relations import ARRIVED_AT, ROW_ID
 from platform_plugin.algebra.rules.rule import ScanSize
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.lake.read.scan import TableScan
 from platform_plugin.language.query.plan import QueryPlan, apply_sizes, relation_name
+from platform_plugin.relations.bind.names import place_errors
 from platform_plugin.relations.bind.query import bind_frames
+from platform_plugin.relations.bind.read import read_beside_sessions
 from platform_plugin.relations.faults import TextPlaces, place_spark_errors
 from platform_plugin.relations.follow.arrivals import read_with_arrivals
+from platform_plugin.relations.kinds import find_kind
 from platform_plugin.relations.streams.follow.rows import ArrivedRows
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.streams import ArrowStream
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.language.query.query import Query
     from platform_plugin.language.query.references import Reference
     from platform_plugin.relations.arguments import Arguments
+    from platform_plugin.relations.bind.resolve import Resolver
+    from platform_plugin.relations.lookups import SmallRelation
     from platform_plugin.relations.reading import RelationRows
 
 
@@ -37,9 +46,49 @@ class Inputs:
     plan: QueryPlan
     arguments: Arguments
     names: dict[Reference, str]
-    others: dict[Reference, RelationRows]
     streams: dict[Reference, Table]
     snapshot: Snapshot
+    resolver: Resolver
+    _frames: list[dict[Reference, RelationRows]] = field(default_factory=list)
+    _small: dict[Reference, SmallRelation | None] = field(default_factory=dict)
+
+    @property
+    def others(self) -> dict[Reference, RelationRows]:
+        """The other relations as DataFrames, made when they are asked for first: Spark is started for them."""
+        if not self._frames:
+            self._frames.append(read_beside_sessions(self.work, self.query, self.plan, self.snapshot, self.arguments))
+        return self._frames[0]
+
+    def small_of(self, reference: Reference) -> SmallRelation | None:
+        """Another relation with its rows, if it is small and read as it is at a snapshot."""
+        if reference not in self._small:
+            self._small[reference] = None if reference.changes is not None or reference.travel is not None else self._find_small(reference)
+        return self._small[reference]
+
+    def _find_small(self, reference: Reference) -> SmallRelation | None:
+        with place_errors(reference.span):
+            relation, moment, _ = self.resolver(reference)
+        found = find_kind(self.work.lake, relation, moment).find_small(self.work, relation, moment)
+        return None if found is None or found.rows is None else found
+
+    def read_small(self) -> dict[str, pa.Table]:
+        """The rows of all other relations by their names in plans; raises `RefusedByEngine` if one is not small."""
+        rows: dict[str, pa.Table] = {}
+        for reference, name in self.names.items():
+            if reference in self.streams:
+                continue
+            small = self.small_of(reference)
+            if small is None or small.rows is None:
+                raise RefusedByEngine("a large relation beside the session", for_good=False)
+            rows[name] = small.rows
+        return rows
+
+    def fields_of(self, reference: Reference) -> tuple[Field, ...]:
+        """The columns of a relation; none of a view, whose columns only Spark tells."""
+        if reference in self.streams:
+            return self.streams[reference].fields
+        small = self.small_of(reference)
+        return self.others[reference].fields if small is None else small.table.fields
 
     def nothing_of(self, reference: Reference) -> ArrivedRows:
         """The empty range of a stream before its first arrival."""
@@ -87,6 +136,8 @@ class Inputs:
 class CollectedAnswer:
     """A session query that runs once; what arrives is kept as files until then."""
 
+    is_certain = False
+
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
         self._arrived: dict[Reference, ArrivedRows] = {}
@@ -101,7 +152,7 @@ class CollectedAnswer:
             arrived = ArrivedRows(scan=scan, first_row_id=before.first_row_id, next_row_id=arrived.next_row_id)
         self._arrived[reference] = arrived
 
-    def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> Any:
+    def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> ArrowStream:
         """The rows of the query over all that has arrived."""
         inputs = self._inputs
         found = {reference: self._arrived.get(reference) or inputs.nothing_of(reference) for reference in inputs.streams}

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from platform_plugin.algebra.plan.relations import ROW_ID, RelationFacts
+from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import PlatformError
+from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.language.text.tokens import tokenize
 from platform_plugin.operators.group.split import plan_split
 from platform_plugin.relations.bind.names import new_name
+from platform_plugin.relations.streams.follow.kernel_fold import KernelFold
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from datetime import timedelta
 
     from pyspark.sql import DataFrame
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.streams import ArrowStream
     from platform_plugin.language.query.references import Reference
-    from platform_plugin.operators.group.parts import SplitPlan, State
+    from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
     from platform_plugin.relations.streams.follow.collecting import Inputs
     from platform_plugin.relations.streams.follow.rows import ArrivedRows
 
@@ -36,7 +42,7 @@ def plan_fold(inputs: Inputs) -> SplitPlan | str:
         return "it reads row ids or arrival times"
     relations = {}
     for reference, name in inputs.names.items():
-        fields = inputs.streams[reference].fields if reference in inputs.streams else inputs.others[reference].fields
+        fields = inputs.fields_of(reference)
         if not fields:
             return f"it reads the view {reference.name}"
         relations[name] = RelationFacts(name=(name,), kind="stream" if reference in inputs.streams else "table", fields=fields)
@@ -60,7 +66,10 @@ def _with_limit(text: str) -> str:
 
 
 class FoldedAnswer:
-    """A session query that aggregates each segment: its memory depends on the number of groups, not of rows."""
+    """A session query that aggregates each segment: its memory depends on the number of groups, not of rows.
+
+    Each step is the kernel's, or Spark's where the kernel refuses it.
+    """
 
     def __init__(self, inputs: Inputs, plan: SplitPlan) -> None:
         self._inputs = inputs
@@ -68,35 +77,62 @@ class FoldedAnswer:
         self._references = {name: reference for reference, name in inputs.names.items()}
         self._groups: dict[str, list[pa.Table]] = {state.name: [] for state in plan.states}
         self._merged_rows = dict.fromkeys(self._groups, 0)
-        self._tables = {inputs.names[reference]: frame for reference, (frame, *_) in inputs.others.items()}
         self._is_begun = False
+        self._kernel: KernelFold | None = None
+        self.why = "by the Arrow kernel, in this process or on the executors"
+        """Who folds the rows, and why."""
+        try:
+            self._kernel = KernelFold(inputs, plan)
+        except RefusedByEngine as refused:
+            self.why = f"by Spark SQL, as the Arrow kernel refuses {refused.refusal.why}"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the query was tried already, over no rows."""
+        return self._kernel is not None
+
+    @cached_property
+    def _tables(self) -> dict[str, DataFrame]:
+        return {self._inputs.names[reference]: frame for reference, (frame, *_) in self._inputs.others.items()}
 
     def add(self, reference: Reference, arrived: ArrivedRows, *, timeout: timedelta | None) -> None:
         """Aggregate what has arrived into the groups."""
         self._begin(timeout)
-        for part in self._plan.streams:
-            if self._references[part.stream] == reference:
-                self._keep(part.state, self._part(part, arrived), timeout)
+        parts = [part for part in self._plan.streams if self._references[part.stream] == reference]
+        for part, rows in zip(parts, self._fold(parts, arrived, timeout), strict=True):
+            self._groups[part.state].append(rows)
         for state in self._plan.states:
             rows = sum(table.num_rows for table in self._groups[state.name])
             least = self._inputs.work.limits.session_merge_rows
             if len(self._groups[state.name]) > 1 and rows > max(least, 2 * self._merged_rows[state.name]):
-                merged = self._fetch(self._merged(state), timeout)
+                merged = self._merged(state, timeout)
                 self._groups[state.name], self._merged_rows[state.name] = [merged], merged.num_rows
+
+    def _fold(self, parts: Sequence[StreamPart], arrived: ArrivedRows, timeout: timedelta | None) -> list[pa.Table]:
+        """What some rows of a stream add to the state of each part."""
+        if self._kernel is not None:
+            with suppress(RefusedByEngine):
+                return self._kernel.fold(parts, arrived, timeout=timeout)
+        return [self._fetch(self._part(part, arrived), part.state, timeout) for part in parts]
 
     def _begin(self, timeout: timedelta | None) -> None:
         """Static results that count as the first addition to a state."""
-        if not self._is_begun:
-            self._is_begun = True
-            for static in self._plan.statics:
-                if static.feeds is not None:
-                    self._keep(static.feeds, self._run(static.sql(), self._tables), timeout)
+        if self._is_begun:
+            return
+        self._is_begun = True
+        if self._kernel is not None:
+            for state, rows in self._kernel.begun.items():
+                self._groups[state].append(rows)
+            return
+        for static in self._plan.statics:
+            if static.feeds is not None:
+                self._groups[static.feeds].append(self._fetch(self._run(static.sql(), self._tables), static.feeds, timeout))
 
-    def _keep(self, state: str, frame: DataFrame, timeout: timedelta | None) -> None:
-        self._groups[state].append(self._fetch(frame, timeout))
-
-    def _fetch(self, frame: DataFrame, timeout: timedelta | None) -> pa.Table:
+    def _fetch(self, frame: DataFrame, state: str, timeout: timedelta | None) -> pa.Table:
+        """Groups of a state that Spark has made."""
         rows = self._inputs.work.session.arrow(frame, timeout=timeout).read_all()
+        if self._kernel is not None:
+            return rows.cast(arrow_schema(self._kernel.fields[state]))
         # Whether a column can be NULL is Spark's guess, which differs between a segment's groups and merged ones.
         return rows.cast(pa.schema([column.with_nullable(nullable=True) for column in rows.schema]))
 
@@ -120,8 +156,15 @@ class FoldedAnswer:
 
         return query_relations(self._inputs.work.session, text, frames)
 
-    def _merged(self, state: State) -> DataFrame:
+    def _merged(self, state: State, timeout: timedelta | None) -> pa.Table:
         """One row for each group of a state."""
+        if self._kernel is not None:
+            with suppress(RefusedByEngine):
+                return self._kernel.merge(state, self._groups[state.name])
+        return self._fetch(self._merged_frame(state), state.name, timeout)
+
+    def _merged_frame(self, state: State) -> DataFrame:
+        """The same as a DataFrame."""
         from platform_plugin.engine.spark.frames.scan import arrow_frame
 
         rows, groups = new_name(), self._groups[state.name]
@@ -132,12 +175,16 @@ class FoldedAnswer:
             frame = self._part(part, self._inputs.nothing_of(self._references[part.stream]))
         return self._run(state.merge_sql(rows), {rows: frame})
 
-    def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> Any:
+    def answer(self, *tags: str, timeout: timedelta | None, progress: ProgressHandler | None) -> ArrowStream | pa.Table:
         """The rows of the query over the groups of all that has arrived."""
         self._begin(timeout)
+        if self._kernel is not None:
+            with suppress(RefusedByEngine):
+                kernel = self._kernel
+                return kernel.answer({state.name: kernel.merge(state, self._groups[state.name]) for state in self._plan.states})
         names, frames = self._lookups([static.name for static in self._plan.statics if static.feeds is None])
         for state in self._plan.states:
             names[state.name] = new_name()
-            frames[names[state.name]] = self._merged(state)
+            frames[names[state.name]] = self._merged_frame(state)
         frame = self._run(self._plan.upper_sql(names), frames)
         return self._inputs.work.session.arrow(frame, *tags, timeout=timeout, progress=progress)

@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from platform_plugin.engine.spark.session.job import Progress
 from platform_plugin.errors import InvalidValue, QueryInterrupted
 from platform_plugin.lake.catalogue.relations import read_streams
@@ -20,7 +22,6 @@ from platform_plugin.language.query.query import analyse_query
 from platform_plugin.relations.arguments import check_arguments
 from platform_plugin.relations.bind.names import lake_name, new_name, place_errors
 from platform_plugin.relations.bind.plans import find_query_plan
-from platform_plugin.relations.bind.read import read_beside_sessions
 from platform_plugin.relations.bind.resolve import Resolver
 from platform_plugin.relations.result import Result
 from platform_plugin.relations.streams.follow.collecting import CollectedAnswer, Inputs
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.session.streams import ArrowStream
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.lake.upkeep.leases import Lease
@@ -83,25 +85,27 @@ def run_session(
     deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
     lease = work.lake.lease(holder=SESSION)
     followers: dict[Reference, Follower] = {}
-    try:
-        for reference in query.relations:
-            if (window := reference.session) is not None:
-                table = _find_stream(work, reference, lease.snapshot)
-                followers[reference] = Follower(work.lake, table, idle=window.idle, earliest=window.earliest, lease=lease)
-        run = _Run(work, query=query, arguments=arguments, lease=lease, followers=followers, deadline=deadline, progress=progress)
-        stream = run.answer(tags)
-    except BaseException:
-        for follower in followers.values():
-            follower.release()
-        lease.release()
-        raise
 
     def release() -> None:
         for follower in followers.values():
             follower.release()
         lease.release()
 
-    return Result(stream, snapshot=lease.snapshot, on_close=release)
+    try:
+        for reference in query.relations:
+            if (window := reference.session) is not None:
+                table = _find_stream(work, reference, lease.snapshot)
+                followers[reference] = Follower(work.lake, table, idle=window.idle, earliest=window.earliest, lease=lease)
+        run = _Run(work, query=query, arguments=arguments, lease=lease, followers=followers, deadline=deadline, progress=progress)
+        rows = run.answer(tags)
+    except BaseException:
+        release()
+        raise
+    if isinstance(rows, pa.Table):
+        # It has been computed: nothing is read any more.
+        release()
+        return Result(rows, snapshot=lease.snapshot)
+    return Result(rows, snapshot=lease.snapshot, on_close=release)
 
 
 def explain_session(work: Workspace, text: Span | str, arguments: Arguments, snapshot: Snapshot) -> tuple[list[str], DataFrame]:
@@ -119,7 +123,8 @@ def explain_session(work: Workspace, text: Span | str, arguments: Arguments, sna
     if isinstance(plan, str):
         said = [f"session of {ends}", f"rows wait for its end: {plan}"]
     else:
-        said = [f"session of {ends}", "rows are folded into groups as they arrive:", *(part.sql() for part in plan.streams)]
+        by = FoldedAnswer(inputs, plan).why
+        said = [f"session of {ends}", f"rows are folded into groups as they arrive, {by}:", *(part.sql() for part in plan.streams)]
     return said, inputs.whole({reference: _all_of(work, table, snapshot) for reference, table in streams.items()})[0]
 
 
@@ -131,16 +136,16 @@ def _all_of(work: Workspace, table: Table, snapshot: Snapshot) -> ArrivedRows:
 
 
 def _inputs(work: Workspace, query: Query, arguments: Arguments, snapshot: Snapshot, streams: dict[Reference, Table]) -> Inputs:
-    plan = find_query_plan(work, query, snapshot, Resolver(work, snapshot, arguments))
+    resolver = Resolver(work, snapshot, arguments)
     return Inputs(
         work=work,
         query=query,
-        plan=plan,
+        plan=find_query_plan(work, query, snapshot, resolver),
         arguments=arguments,
         names={reference: new_name() for reference in query.relations},
-        others=read_beside_sessions(work, query, plan, snapshot, arguments),
         streams=streams,
         snapshot=snapshot,
+        resolver=resolver,
     )
 
 
@@ -174,11 +179,12 @@ class _Run:
         self._progress = progress
         self._began = self._renewed_at = time.monotonic()
         inputs = _inputs(work, query, arguments, lease.snapshot, {reference: follower.table for reference, follower in followers.items()})
-        inputs.check(self.left())
         plan = plan_fold(inputs)
-        self._work_off: FoldedAnswer | CollectedAnswer = CollectedAnswer(inputs) if isinstance(plan, str) else FoldedAnswer(inputs, plan)
+        self._work_off = CollectedAnswer(inputs) if isinstance(plan, str) else FoldedAnswer(inputs, plan)
+        if not self._work_off.is_certain:
+            inputs.check(self.left())
 
-    def answer(self, tags: tuple[str, ...]) -> Any:
+    def answer(self, tags: tuple[str, ...]) -> ArrowStream | pa.Table:
         """Process what arrives, and compute the answer when all sessions have ended."""
         self._follow()
         with self._blaming():

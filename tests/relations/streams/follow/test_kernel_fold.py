@@ -1,0 +1,144 @@
+"""Sessions that the kernel folds: without Spark, on executors, and step by step beside Spark, with the answers of plain queries."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from platform_plugin.engine.workspace import Workspace
+from platform_plugin.platform import Platform
+from platform_plugin.relations.streams.follow import kernel_fold
+from platform_plugin.relations.streams.follow.kernel_fold import KernelFold
+from tests.relations.views.admitted import ADMITTED
+from tests.relations.views.composed import COLUMNS, KINDS, ROWS, bag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STREAMS = [name for name, kind in KINDS.items() if kind == "stream"]
+QUERIES = {
+    "no groups": "SELECT count(*) AS n, sum(score) AS s FROM posts",
+    "groups in order": "SELECT uid, count(*) AS n, avg(amount) AS a FROM posts GROUP BY uid ORDER BY n DESC, uid",
+    "a table looked up": "SELECT u.region, sum(p.score) AS s FROM posts p JOIN users u ON u.id = p.uid GROUP BY u.region",
+    "a table above": "SELECT u.region, p.n FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) p JOIN users u ON u.id = p.uid",
+    "two streams": "SELECT p.uid, p.n, l.w FROM (SELECT uid, count(*) AS n FROM posts GROUP BY uid) p "
+    "JOIN (SELECT uid, sum(weight) AS w FROM likes GROUP BY uid) l ON l.uid = p.uid",
+    "a condition and different values": "SELECT count(DISTINCT content) AS d FROM posts WHERE score > 3",
+}
+
+
+def session_of(query: str) -> str:
+    """The query over sessions from the oldest row on."""
+    sessions, streams = r"\1 SESSION(\2, '200 ms', 'earliest')", "|".join(STREAMS)
+    named = re.sub(rf"\b(FROM|JOIN)\s+({streams})\b(?=\s+(?:AS\s+)?[a-z]\b)", sessions, query)
+    return re.sub(rf"\b(FROM|JOIN)\s+({streams})\b", sessions + r" AS \2", named)
+
+
+def fill(platform: Platform) -> None:
+    """The rows of each relation, in files of three."""
+    for name, columns in COLUMNS.items():
+        listed = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
+        platform.execute(f"CREATE {KINDS[name].upper()} {name} ({listed})")
+        table, schema = platform.lake.table(name), platform.lake.read(name).schema
+        for start in range(0, len(ROWS[name]), 3):
+            rows = [dict(zip(columns, row, strict=True)) for row in ROWS[name][start : start + 3]]
+            made = pa.table([_column([row[column] for row in rows], schema.field(column)) for column in columns], schema=schema)
+            if KINDS[name] == "stream":
+                with platform.stream(name) as stream:
+                    stream.append(made, wait=True)
+            else:
+                with platform.lake.commit("rows") as commit:
+                    commit.append(table, [platform.lake.write(table, made)])
+
+
+def _column(values: list[object], field: pa.Field) -> pa.Array:
+    if pa.types.is_list(field.type):
+        return pa.array(values, field.type)
+    return pa.array([None if value is None else str(value).lower() for value in values], pa.string()).cast(field.type)
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Platform]:
+    """A platform on a machine that has no Spark."""
+
+    def refuse(work: Workspace) -> None:
+        raise AssertionError("Spark was asked")
+
+    with Platform.create(tmp_path / "lake") as made:
+        fill(made)
+        monkeypatch.setattr(Workspace, "session", property(refuse))
+        yield made
+
+
+EXPECTED = {"no groups": [(10, 35)], "a condition and different values": [(3,)]}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_session_of_small_rows_needs_no_spark(alone: Platform, name: str) -> None:
+    found = list(alone.execute(session_of(QUERIES[name])))
+    # A view over the same rows is computed in another way.
+    alone.execute(f"CREATE VIEW v WITH (start = 'earliest') AS {QUERIES[name]}")
+    assert bag(found) == bag(list(alone.execute("SELECT * FROM v")))
+    assert found == EXPECTED.get(name, found)
+
+
+def test_an_empty_session_has_the_rows_of_no_rows(alone: Platform) -> None:
+    nothing = "FROM SESSION(posts, '200 ms')"
+    assert list(alone.execute(f"SELECT count(*), sum(score) {nothing}")) == [(0, None)]
+    assert list(alone.execute(f"SELECT uid, count(*) {nothing} GROUP BY uid")) == []
+
+
+@pytest.mark.spark
+def test_executors_fold_the_same_groups_and_leave_no_file(spark_server: object, tmp_path: Path) -> None:
+    with Platform.create(tmp_path / "lake", engine="executors") as platform:
+        fill(platform)
+        for query in QUERIES.values():
+            assert bag(list(platform.execute(session_of(query)))) == bag(list(platform.execute(query)))
+        assert not list((tmp_path / "lake").rglob("_results/*.parquet"))
+
+
+@pytest.mark.spark
+def test_what_the_kernel_refuses_is_left_to_spark_step_by_step(
+    spark_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["groups in order", "a table looked up"]
+    with Platform.create(tmp_path / "lake") as platform:
+        fill(platform)
+        expected = {name: bag(list(platform.execute(QUERIES[name]))) for name in names}
+
+        def refuse(*_: object, **__: object) -> None:
+            refused.append(1)
+            raise kernel_fold.RefusedByEngine("a test", for_good=False)
+
+        for step in ("fold", "merge", "answer"):
+            refused: list[int] = []
+            with monkeypatch.context() as patched:
+                patched.setattr(KernelFold, "_rehearse", lambda *_: None)
+                patched.setattr(KernelFold, step, refuse)
+                for name in names:
+                    assert bag(list(platform.execute(session_of(QUERIES[name])))) == expected[name], (step, name)
+            assert refused
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_sessions_of_all_admitted_queries_are_what_the_queries_give(spark_server: object, tmp_path: Path) -> None:
+    without_spark = 0
+    with Platform.create(tmp_path / "lake") as platform:
+        fill(platform)
+        different = {}
+        for name, query in ADMITTED.items():
+            expected = bag(list(platform.execute(query)))
+            result = platform.execute(session_of(query))
+            without_spark += result.metrics is None
+            found = bag(list(result))
+            if found != expected:
+                different[name] = (found, expected)
+    print(f"{without_spark} of {len(ADMITTED)} sessions needed no Spark")
+    assert different == {}
+    assert without_spark >= len(ADMITTED) // 2
