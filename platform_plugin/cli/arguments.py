@@ -287,7 +287,9 @@ def _add_up(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--foreground", action="store_true", help="stay until the server ends, with its log on standard error")
     cluster = sub.add_argument_group("on a cluster")
     cluster.add_argument("--master", metavar="URL", help="the cluster's master, such as spark://host:7077 (default: none, all runs here)")
-    cluster.add_argument("--executor-memory", type=parse_size_amount, metavar="SIZE", help="the heap of each executor (default: Spark's, 1 GiB)")
+    cluster.add_argument(
+        "--executor-memory", type=parse_size_amount, metavar="SIZE", help="the heap of each executor (default: Spark's, 1 GiB)"
+    )
     cluster.add_argument("--executor-cores", type=_count, metavar="N", help="the cores of each executor (default: all of its worker)")
     cluster.add_argument("--executor-python", metavar="PATH", help="Python on the executors' machines (default: the path of this one)")
     cluster.add_argument("--driver-host", metavar="HOST", help="the name or address under which executors reach this machine")

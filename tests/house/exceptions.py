@@ -66,6 +66,8 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "engine/spark/tasks/shipping": ("engine/test_executors",),
     "engine/arrow/calls": ("engine/arrow/test_plans",),
     "algebra/moments": ("relations/views/test_kernel_on_spark",),
+    "engine/certain_columns": ("relations/views/test_columns",),
+    "relations/streams/end": ("lake/ring/test_ends",),
     "engine/arrow/casts": ("engine/arrow/test_values",),
     "engine/arrow/correlated": ("engine/arrow/test_operators",),
     "engine/arrow/generators": ("engine/arrow/test_plans",),

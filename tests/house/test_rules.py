@@ -31,6 +31,7 @@ OWNERS = {
     "platform_segment": ("lake.ring", "lake.migrations.arrival_logs", OVERVIEW),
     "platform_arrival_log": ("lake.ring", "lake.migrations.arrival_logs", OVERVIEW),
     "platform_left_file": ("lake.ring",),
+    "platform_stream_end": ("lake.ring",),
     "platform_gone": ("lake.commit.before_images",),
     "platform_cursor": ("lake.cursors", "lake.migrations.cursors", OVERVIEW),
     "platform_node": ("state.node", "lake.migrations.cursors"),

@@ -26,6 +26,7 @@ FOLDS: tuple[str, ...] = (
     "lake.commit.passes:fold_passes",
     "lake.ring.folding:fold_rings",
     "lake.ring.folding:fold_segments",
+    "lake.ring.ends:fold_ends",
     "lake.cursors.move:fold_cursors",
     "lake.cursors.move:fold_lost_cursors",
     "state.node:fold_nodes",

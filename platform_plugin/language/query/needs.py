@@ -21,6 +21,16 @@ def mentioned_columns(tree: exp.Expr) -> frozenset[str] | None:
     return frozenset(names)
 
 
+def left_out_columns(tree: exp.Expr) -> frozenset[str]:
+    """The columns that a query names only to leave them out of a star, in lower case.
+
+    >>> import sqlglot
+    >>> sorted(left_out_columns(sqlglot.parse_one("SELECT x FROM (SELECT * EXCEPT (Y) FROM a)", dialect="spark")))
+    ['y']
+    """
+    return frozenset(column.name.lower() for star in tree.find_all(exp.Star) for column in star.args.get("except_") or ())
+
+
 def _counts(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Anonymous) and str(node.this) == "count"
 

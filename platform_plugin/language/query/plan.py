@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from platform_plugin.errors import InvalidStatement, PlatformError, UnknownObject
-from platform_plugin.language.query.needs import mentioned_columns
+from platform_plugin.language.query.needs import left_out_columns, mentioned_columns
 from platform_plugin.language.query.pruning import ALL_ROWS, BoundFormula, read_conditions
 from platform_plugin.language.query.query import analyse_query
 
@@ -96,6 +96,10 @@ def plan_query(query: Query, facts: Callable[[Reference], RelationFacts], *, off
         if any(isinstance(node, exp.Star) for node in tree.walk()):
             planned = replace(planned, is_rewritten=True, has_written_names=True)
     planned, firings = apply_rules(rules_of("names"), planned, RuleFacts(has_hints=_has_hints(query)), off=off)
+    left_out = left_out_columns(tree)
+    if left_out and not planned.is_rewritten:
+        # The plan does not need them, but Spark gets the text, which names them.
+        planned = replace(planned, columns={name: columns | left_out for name, columns in planned.columns.items()})
     return QueryPlan(planned=planned, firings=firings)
 
 

@@ -16,7 +16,7 @@ from platform_plugin.language.statements.comment import Comment
 from platform_plugin.language.statements.copy import Copy
 from platform_plugin.language.statements.create_sample import CreateSample
 from platform_plugin.language.statements.create_schema import CreateSchema
-from platform_plugin.language.statements.create_stream import CreateStream, Feed
+from platform_plugin.language.statements.create_stream import CreateStream, EndStream, Feed
 from platform_plugin.language.statements.create_table import CreateHistory, CreateTable
 from platform_plugin.language.statements.create_view import CreateView, ViewColumn
 from platform_plugin.language.statements.delete import Delete
@@ -50,6 +50,7 @@ __all__ = [
     "Describe",
     "Drop",
     "DropColumn",
+    "EndStream",
     "Explain",
     "Feed",
     "Insert",

@@ -1,4 +1,4 @@
-"""CREATE STREAM: a relation with retention, filled by appends or by a feed."""
+"""CREATE STREAM and END STREAM: a relation with retention, filled by appends or by a feed, and the mark behind its last row."""
 
 from __future__ import annotations
 
@@ -140,3 +140,15 @@ def create_stream_text(statement: CreateStream) -> str:
     options = tuple(Option(name=name, value=value) for name, value in limits.items() if value is not None and value != unsaid.get(name))
     head = create_text("STREAM", statement.name, body, replaced=statement.or_replace, exists=statement.if_not_exists)
     return head + trailer_text(statement.comment, options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndStream(Statement):
+    """The stream whose producer has sent its last row."""
+
+    name: WrittenName
+
+
+def read_end_stream(cursor: TokenCursor, _: StatementOpening) -> Statement:
+    """The statement after END STREAM."""
+    return EndStream(name=cursor.name("a stream name"))

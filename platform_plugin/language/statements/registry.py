@@ -222,6 +222,13 @@ STATEMENTS: list[StatementKind] = [
         page="refresh",
     ),
     StatementKind(
+        words=("END STREAM",),
+        value=create_stream.EndStream,
+        read=create_stream.read_end_stream,
+        run=f"{_RUN}.streams.end:run_end_stream",
+        page="end-stream",
+    ),
+    StatementKind(
         words=("REBUILD VIEW", "REBUILD CONTINUOUS VIEW", "REBUILD MATERIALIZED VIEW"),
         value=refresh.RebuildView,
         read=refresh.read_rebuild_view,

@@ -15,6 +15,7 @@ from platform_plugin.errors import CatalogueError, CommitConflict, OutcomeUnknow
 from platform_plugin.lake.catalogue.database import LostRace
 from platform_plugin.lake.catalogue.identifiers import new_uuid
 from platform_plugin.lake.catalogue.snapshots import find_marked
+from platform_plugin.lake.ring.ends import MarkStreamEnd
 from platform_plugin.relations import hooks
 from platform_plugin.relations.batches import BatchAlreadyTaken, TakeBatches, read_batches
 from platform_plugin.relations.streams.rows import refit_rows
@@ -71,6 +72,8 @@ class Entry:
     table: Table
     receipt: Receipt
     size_bytes: int
+    is_last: bool = False
+    """Whether the stream ends with these rows."""
 
 
 class AppendGroup:
@@ -198,6 +201,8 @@ class AppendGroup:
                         commit.also(TakeBatches(table, counts, self._forgets))
                     for part in parts:
                         commit.follow(part)
+                    if any(entry.is_last for entry in self._entries.values()):
+                        (commit.follow if files else commit.also)(MarkStreamEnd(table))
                 for part in parts:
                     part.settle()
                 return commit.made

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from platform_plugin.errors import InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.relations import read_declaration
+from platform_plugin.lake.ring.ends import END_TABLES
 from platform_plugin.lake.values.types import arrow_schema
 from platform_plugin.relations.batches import check_batch_id
 from platform_plugin.relations.streams.append import Committer, Grouping, WhenFull
@@ -74,12 +75,13 @@ class Stream:
         """The stream's name in the lake, when it was last read."""
         return self._committer.table.name
 
-    def append(self, rows: Any, *, batch_id: str | None = None, wait: bool = False) -> Receipt:
+    def append(self, rows: Any, *, batch_id: str | None = None, wait: bool = False, last: bool = False) -> Receipt:
         """Append rows: an Arrow table or record batch, a pandas frame, or a list of dicts.
 
         Rows that don't fit are refused at once; other errors come with the receipt. The rows become visible together, or not at all. With
         `batch_id` they are added once however often they are appended, by whatever process. With `wait` the call returns when they are
-        committed. Arrow rows are not copied: don't change the memory below them.
+        committed. With `last` the stream ends in the same commit, so that sessions over it answer at once. Arrow rows are not copied: don't
+        change the memory below them.
         """
         if self._closed:
             raise InvalidValue(f'stream "{self.name}" is closed', hint="open it again with platform.stream(...)")
@@ -89,11 +91,13 @@ class Stream:
             check_batch_id(batch_id)
         table, shaped = self._shape(rows)
         receipt = Receipt(shaped.num_rows, batch_id)
-        if shaped.num_rows == 0 and batch_id is None:
+        if last:
+            self._lake.prepare_tables(END_TABLES)
+        elif shaped.num_rows == 0 and batch_id is None:
             newest = self._lake.snapshot()
             receipt.set_result(AppendOutcome(snapshot_id=newest.id, row_count=0, committed_at=newest.time))
             return receipt
-        entry = Entry(rows=shaped, table=table, receipt=receipt, size_bytes=shaped.nbytes)
+        entry = Entry(rows=shaped, table=table, receipt=receipt, size_bytes=shaped.nbytes, is_last=last)
         self._pending.add(receipt, self._committer)
         try:
             self._committer.put(entry, when_full=self._when_full, timeout_seconds=self._timeout_seconds)

@@ -13,6 +13,7 @@ from platform_plugin.lake.catalogue.relations import read_declaration
 from platform_plugin.lake.catalogue.table_statistics import read_next_row_id
 from platform_plugin.lake.cursors.move import write_reader
 from platform_plugin.lake.read.scan import TableScan, read_files_beyond, read_scan
+from platform_plugin.lake.ring.ends import read_end
 from platform_plugin.lake.ring.segments import RING_TABLES, RetentionLimits, read_ring, read_segments
 from platform_plugin.lake.upkeep.holders import this_holder
 from platform_plugin.lake.upkeep.leased import SESSION
@@ -82,6 +83,7 @@ class Follower:
         # A stream that waits for its readers is told how far this one has come; any other may let rows go.
         self._consumer = this_holder(f"{SESSION} {new_uuid()}") if limits.blocks else None
         self._note_position()
+        self._began = (self.position, lease.snapshot.id)
         self._arrived_at: datetime | None = None
         self._alive_at = self._polled_at = time.monotonic()
 
@@ -104,7 +106,7 @@ class Follower:
         if self.ended:
             return False
         with self._lake.reading() as connection:
-            newest = self._read_next(connection)
+            newest, marked = self._read_next(connection), self._read_end(connection)
             last = read_segments(connection, self.table.uuid, limit=1, newest_first=True) if newest > self._newest else []
         now = time.monotonic()
         if newest > self._newest:
@@ -113,20 +115,29 @@ class Follower:
             self._alive_at = min(max(now - ago, self._polled_at), now)
             self._newest = newest
         self._polled_at = now
-        if newest > self.position:
+        if newest > self.position and marked != self.position:
             return True
-        self.ended = now - self._alive_at >= self.idle.total_seconds()
+        self.ended = marked is not None or now - self._alive_at >= self.idle.total_seconds()
         return False
+
+    def _read_end(self, connection: Connection) -> int | None:
+        """Where the producer has said that the stream ends."""
+        first_row_id, snapshot_id = self._began
+        return read_end(connection, self.table.uuid, first_row_id=first_row_id, after=snapshot_id)
 
     def _read_next(self, connection: Connection) -> int:
         return read_next_row_id(connection, self.table.id)
 
     def take(self) -> ArrivedRows | None:
-        """All rows that have arrived and were not taken, up to a pause of the session's idle time; None if the pause comes first."""
+        """All rows that have arrived and were not taken, up to the end of the session; None if that comes first.
+
+        A session ends with a pause of its idle time, or where its producer has marked the end of the stream.
+        """
         lease = self._lake.lease(holder=SESSION)
         try:
             with self._lake.reading() as connection:
-                end = self._pause(connection)
+                ends = [each for each in (self._pause(connection), self._read_end(connection)) if each is not None]
+                end = min(ends, default=None)
                 arrived = None if end is not None and end <= self.position else self._plan(connection, lease.snapshot, end)
         except BaseException:
             lease.release()
