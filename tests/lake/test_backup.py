@@ -67,7 +67,7 @@ class Writer:
         self.writing.result()
 
 
-def back_up(printed, url, data, backup, copy_catalogue):
+def back_up(printed, url, data, backup, copy_catalogue, *, copy="copy_files"):
     """As the page says, and at least a dozen commits go by between its steps."""
     with Writer(url), Lake.open(url) as lake, lake.lease(holder="backup"):
 
@@ -78,13 +78,13 @@ def back_up(printed, url, data, backup, copy_catalogue):
                 time.sleep(0.005)
 
         let_arrive()
-        printed["copy_files"](data, backup)
+        printed[copy](data, backup)
         let_arrive()
         before = lake.newest_id()
         copy_catalogue(backup)
         after = lake.newest_id()
         let_arrive()
-        printed["copy_files"](data, backup)
+        printed[copy](data, backup)
     return before, after
 
 
@@ -148,6 +148,41 @@ def test_a_lake_on_postgres_is_backed_up_while_rows_arrive(printed, postgres_dat
         assert "posts" in done.stdout
         url = postgres_server.database(name).lake_url(tmp_path / "restored")
         with Lake.open(url) as restored:
+            check(printed, restored, source, before, after)
+    finally:
+        postgres_server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_a_lake_in_a_bucket_with_its_catalogue_on_postgres_is_backed_up_while_rows_arrive(
+    printed, postgres_database, postgres_server, s3_bucket, tmp_path
+):
+    binaries, dump = find_binaries(), tmp_path / "catalogue.dump"
+    source = postgres_database.lake_url(f"{s3_bucket}/lake")
+    with Platform.create(source) as platform:
+        for statement in RELATIONS:
+            platform.execute(statement)
+    before, after = back_up(
+        printed,
+        source,
+        f"{s3_bucket}/lake",
+        f"{s3_bucket}/backups/lake",
+        lambda _: subprocess.run([binaries / "pg_dump", "--format=custom", f"--file={dump}", postgres_database.dsn], check=True),
+        copy="copy_objects",
+    )
+    printed["copy_objects"](f"{s3_bucket}/backups/lake", f"{s3_bucket}/restored")
+    name = f"{postgres_database.name}_restored"
+    postgres_server.execute(f'CREATE DATABASE "{name}"')
+    database = postgres_server.database(name)
+    try:
+        subprocess.run(
+            [binaries / "pg_restore", f"--dbname={database.dsn}", "--no-owner", "--exit-on-error", dump],
+            check=True,
+            timeout=60,
+        )
+        url = database.lake_url(f"{s3_bucket}/restored")
+        with Lake.adopt(url) as restored:
             check(printed, restored, source, before, after)
     finally:
         postgres_server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
