@@ -2,7 +2,6 @@ import gc
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +18,7 @@ from platform_plugin.engine.spark.server.java import java_home
 from platform_plugin.engine.spark.server.runtime import RuntimeFolder, open_runtime
 from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.errors import QueryFailed, ServerError
+from tests.standalone import StandaloneCluster
 
 SETTINGS = ServerSettings(cores=2, driver_memory_mib=1024, idle_seconds=300)
 
@@ -72,56 +72,11 @@ def test_nothing_leaks_over_a_thousand_sessions(tmp_path: Path) -> None:
         stop(runtime=runtime)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[str]:
-    """A standalone master with two workers, each a process of its own."""
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(tmp_path),
-    }
-    master = ["Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-    worker = [
-        "Worker",
-        "--host",
-        "127.0.0.1",
-        "--cores",
-        "1",
-        "--memory",
-        "1g",
-        "--webui-port",
-        "0",
-        "--work-dir",
-        str(tmp_path / "work"),
-        url,
-    ]
-    started = []
-    try:
-        for name, *arguments in (master, worker, worker):
-            with (tmp_path / f"{len(started)}.log").open("wb") as log:
-                command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name.lower()}.{name}", *arguments]
-                started.append(subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True))
-            if name == "Master":
-                wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
-        yield url
-    finally:
-        for process in reversed(started):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    """A standalone master with two workers."""
+    with StandaloneCluster(tmp_path / "cluster") as cluster:
+        yield cluster.master_url
 
 
 @pytest.mark.slow
