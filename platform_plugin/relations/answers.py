@@ -106,11 +106,10 @@ Written = list[tuple[StateTarget, list[DataFile]]]
 
 
 class AnswerRun(NamedTuple):
-    """The queries of a run as parts of a job: their rows, their targets, and the settings under which Spark computes them."""
+    """The queries of a run as a part of a job, and the targets of their rows."""
 
     rows: RowsPart
     targets: list[StateTarget]
-    settings: dict[str, str]
 
     def accept(self, results: Sequence[Sequence[Sequence[DataFile]]]) -> Written:
         """The files of each target, from what the tasks wrote."""
@@ -136,7 +135,7 @@ def prepare_answers(work: Workspace, answers: Sequence[Answer]) -> AnswerRun | N
         targets=targets,
         memory_bytes=work.limits.state_memory_bytes,
     )
-    return AnswerRun(RowsPart(packed.frame, program), [target for each in targets for target in each], _SINGLE_JOB)
+    return AnswerRun(RowsPart(packed.frame, program), [target for each in targets for target in each])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +185,7 @@ def run_answers(
     planned = prepare_answers(work, answers)
     if planned is not None:
         engine = work.run_engines(timeout=timeout, progress=progress).executors
-        with work.session.use_settings(planned.settings):
-            results = engine.run_together([], rows=[planned.rows]).rows[0]
+        results = engine.run_together([], rows=[planned.rows]).rows[0]
         return planned.accept(results), engine.jobs[0].metrics
     schemas = _find_schemas(work, answers)
     settings = _SINGLE_JOB | (_FEW_ROWS if all(answer.is_small for answer in answers) else {})

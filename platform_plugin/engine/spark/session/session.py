@@ -29,10 +29,12 @@ from platform_plugin.engine.spark.session.guard import limit_task_bytes
 from platform_plugin.engine.spark.session.job import Insistence, Job, ProgressHandler
 from platform_plugin.engine.spark.session.spool import Spool, SpoolFolder
 from platform_plugin.engine.spark.session.streams import ArrowStream
+from platform_plugin.engine.spark.session.temporary_settings import TemporarySettings
 from platform_plugin.errors import InvalidValue, PlatformError, QueryInterrupted, ResultTooLarge, ServerError, ServerLost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from datetime import timedelta
     from pathlib import Path
 
@@ -81,7 +83,6 @@ class Session:
         self.has_package = False
         """Whether the executors are known to have this version of the package."""
         self.endpoint = channel.target
-        self._settings: dict[str, str] = {}
         self._jobs: dict[str, Job] = {}
         self._operations: dict[str, Job] = {}
         self._insistence = Insistence(self)
@@ -90,6 +91,7 @@ class Session:
         self._process = os.getpid()
         # Weak, because PySpark keeps its hooks and handlers for as long as its client lives.
         self._connect = ConnectSession(channel, [_Hook(weakref.WeakMethod(self._claim))])
+        self._settings = TemporarySettings(self._connect.conf)
         self._connect.client.register_progress_handler(_follower(weakref.WeakMethod(self._follow)))
         try:
             with raise_platform_errors(self.explain_loss):
@@ -119,19 +121,9 @@ class Session:
         """Whether the server is known to be gone; this asks nobody, and is never known of an endpoint."""
         return self._watch is not None and self._watch.is_broken
 
-    @contextmanager
-    def use_settings(self, values: Mapping[str, str]) -> Iterator[None]:
-        """Let Spark work with other settings inside the block; afterwards they are as the server gave them to the session."""
-        conf = self._connect.conf
-        for name in values:
-            if name not in self._settings:
-                # To unset a setting gives Spark's default, not the server's value.
-                self._settings[name] = conf.get(name) or ""
-        conf._set_all(dict(values), silent=True)
-        try:
-            yield
-        finally:
-            conf._set_all({name: self._settings[name] for name in values}, silent=True)
+    def use_settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Let Spark work with other settings inside the block; when nobody needs them any more they are as the server gave them."""
+        return self._settings.use(values)
 
     @contextmanager
     def job(self, *tags: str, timeout: timedelta | None = None, progress: ProgressHandler | None = None) -> Iterator[Job]:

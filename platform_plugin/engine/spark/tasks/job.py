@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from platform_plugin.engine.spark.session.metrics import JobMetrics
     from platform_plugin.engine.spark.session.session import Session
     from platform_plugin.engine.spark.tasks.sending import MergingProgram, Program, RowsProgram, TaskAnswer
+
+
+# With adaptive execution each shuffle of each part would be a Spark job of its own.
+_SINGLE_JOB = {"spark.sql.adaptive.enabled": "false"}
 
 
 class JobPart(NamedTuple):
@@ -72,17 +77,19 @@ def run_job(
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> JobResult:
-    """Run all parts as one job; the package is sent to executors that lack it, once for a session."""
+    """Run all parts as one job, also where they shuffle; the package is sent to executors that lack it, once for a session."""
+    shuffles = bool(rows) or any(isinstance(part, MergedPart) for part in parts)
 
     def run() -> tuple[list[TaskAnswer], JobMetrics]:
         # Footers and figures are small.
         with session.arrow(_frame(session, parts, rows), timeout=timeout, progress=progress, is_small=True) as stream:
             return [answer for batch in stream for answer in read_answers(batch)], stream.metrics()
 
-    answers, metrics = run()
-    if any(answer.kind != "result" for answer in answers):
-        ship_package(session)
+    with session.use_settings(_SINGLE_JOB) if shuffles else nullcontext():
         answers, metrics = run()
+        if any(answer.kind != "result" for answer in answers):
+            ship_package(session)
+            answers, metrics = run()
     found: list[list[Any]] = [[] for _ in (*parts, *rows)]
     for answer in sorted(answers):
         if answer.kind != "result":

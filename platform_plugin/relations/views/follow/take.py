@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platform_plugin.algebra.plan.filters import add_filters
@@ -142,8 +141,7 @@ def run_plans(
         if sent or rewrites or answers is not None:
             began = time.monotonic()
             batches = [BidsOfInput(list(own.choice.bids.values()), own.inputs) for _, own in sent]
-            with nullcontext() if answers is None else work.session.use_settings(answers.settings):
-                done = executors.run_together(batches, compaction_parts(work, rewrites), () if answers is None else [answers.rows])
+            done = executors.run_together(batches, compaction_parts(work, rewrites), () if answers is None else [answers.rows])
             for (plan, own), of_range in zip(sent, done.results, strict=True):
                 written += plan.accept(own, of_range)
             left, made = accept_compactions(rewrites, done.others)
