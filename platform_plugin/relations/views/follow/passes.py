@@ -106,7 +106,8 @@ def find_sharing(work: Workspace, snapshot: Snapshot, stream: str, views: Sequen
     They depend on plans, and on about how many rows and different values the range has.
     """
     tail = views[0].ranges[stream]
-    distinct = estimate_distinct(work.lake, tail, _key_columns(stream, views)) if len(views) > 1 else {}
+    parts = sum(part.stream == stream for view in views for part in view.plan.streams)
+    distinct = estimate_distinct(work.lake, tail, _key_columns(stream, views)) if parts > 1 else {}
     sizes = tuple(sorted((name, count.bit_length()) for name, count in distinct.items()))
     known = (
         work.lake.uuid,
