@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.engine import Inputs, Task, Values
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.spark.session.metrics import JobMetrics
-    from platform_plugin.engine.spark.tasks.job import JobPart, RowsPart
+    from platform_plugin.engine.spark.tasks.job import JobPart, MergedPart, RowsPart
     from platform_plugin.engine.spark.tasks.share import ShareFigures, ShareResult
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.files.files import DataFile
@@ -125,7 +125,9 @@ class ExecutorEngine:
         del values  # of queries, whose rows the client wants
         return self.run_together([BidsOfInput(bids, inputs)]).results[0]
 
-    def run_together(self, batches: Sequence[BidsOfInput], others: Sequence[JobPart] = (), rows: Sequence[RowsPart] = ()) -> TogetherResult:
+    def run_together(
+        self, batches: Sequence[BidsOfInput], others: Sequence[JobPart | MergedPart] = (), rows: Sequence[RowsPart] = ()
+    ) -> TogetherResult:
         """The same for several inputs as one job, with what other programs gave for their shares, and for rows that Spark computes."""
         from platform_plugin.engine.spark.tasks.job import run_job
 

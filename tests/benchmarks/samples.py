@@ -36,12 +36,12 @@ from platform_plugin.relations.samples.draw.viewed import counting_frame, drawin
 from platform_plugin.relations.samples.record import definitions, find_sample
 from platform_plugin.relations.samples.reservoir.counting import count_in_spark, picking_frame
 from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.merge import draw_picks
 from platform_plugin.relations.samples.reservoir.picking import PickRows
 from platform_plugin.relations.samples.reservoir.reservoir import Reservoir
 from platform_plugin.relations.samples.reservoir.shares import draw_shares
-from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors
+from platform_plugin.relations.samples.tasks.executor_draw import PlannedDraw, draw_on_executors, prepare_draw
 from tests.benchmarks import samples_draws
 from tests.benchmarks.report import Report, clock, count_server, pairs, seconds
 from tests.benchmarks.samples_draws import PAIRS, ROWS, SCALE, SIZES
@@ -356,10 +356,14 @@ def _measure_conditions(report: Report, platform: Platform) -> None:
 
         def local() -> None:
             platform.work.engine = "local"
-            drawn["Arrow here"] = find_local(platform.work, definition, part)  # noqa: B023
+            ((_, drawn["Arrow here"]),) = find_local(platform.work, [PartDraw(definition, part)])  # noqa: B023
 
         def tasks() -> None:
-            drawn["executors"] = draw_on_executors(platform.work, definition, part, jobs=jobs)  # noqa: B023
+            planned = prepare_draw(platform.work, definition, part)  # noqa: B023
+            assert isinstance(planned, PlannedDraw)
+            (draw,), job = draw_on_executors(platform.work, [planned])
+            drawn["executors"] = draw.drawn  # noqa: B023
+            jobs.append(job)  # noqa: B023
 
         def in_spark() -> None:
             drawn["Spark"] = count_in_spark(platform.work, definition, part)  # noqa: B023

@@ -8,7 +8,7 @@ poison rows, gates, and the one commit in which rows and cursors become visible.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.tasks.job import JobPart, MergedPart
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.errors import PlatformError
     from platform_plugin.lake.catalogue.tables import Name, Snapshot
@@ -129,7 +130,8 @@ class StepFigures:
             ranges=frozenset(ranges_of([pending])),
             fetched=fetched,
             jobs=sum(run.jobs for run in runs),
-            tasks=sum(run.tasks for run in runs),
+            # Tasks of another's job are counted with that.
+            tasks=sum(run.tasks for run in runs if run.jobs),
             engine_runs=runs,
         )
 
@@ -150,7 +152,7 @@ class Step(Protocol):
 
 
 class JointScan(Protocol):
-    """A relation that consumes a range of a stream in the scan of another kind's step."""
+    """A relation that consumes a range of a stream in the scan, or in the job, of another kind's step."""
 
     @property
     def key(self) -> RangeKey:
@@ -158,13 +160,23 @@ class JointScan(Protocol):
 
     @property
     def looks_at_rows(self) -> bool:
-        """Whether Spark has to scan the range for it."""
+        """Whether Spark's operators have to scan the range for it."""
+
+    @property
+    def job_part(self) -> JobPart | MergedPart | None:
+        """What tasks do for it in the job of the other kind's step; None where it needs no tasks."""
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """What the tasks gave, before its step is finished."""
+
+    def release(self, work: Workspace) -> None:
+        """Remove what the tasks have left, whether the job has succeeded or not."""
 
     def answer(self, work: Workspace, rows: DataFrame) -> Answer:
         """Its query over the rows of the range, which have their row ids."""
 
     def finish(self, work: Workspace) -> Step:
-        """Its step, when the scan is over."""
+        """Its step, when the scan and the job are over."""
 
 
 class Maintained(Protocol):

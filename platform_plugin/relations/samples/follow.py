@@ -12,23 +12,32 @@ from platform_plugin.relations.follow.maintained import DueRelation, Maintenance
 from platform_plugin.relations.samples.draw.source_draw import find_stored
 from platform_plugin.relations.samples.read import draw_sample
 from platform_plugin.relations.samples.record import KIND, TABLES, StoreSample, all_samples, definitions
-from platform_plugin.relations.samples.reservoir.growing import find_pending, read_current_sample
+from platform_plugin.relations.samples.reservoir.growing import find_pending, prepare_gap_draws, read_current_sample
 from platform_plugin.relations.samples.reservoir.joint import find_joint_samples
-from platform_plugin.relations.samples.reservoir.reservoirs import WindowStep, run_sliding
+from platform_plugin.relations.samples.reservoir.local import try_local
+from platform_plugin.relations.samples.reservoir.reservoirs import prepare_pick_draws, run_sliding
 from platform_plugin.relations.samples.reservoir.sliding import SampleWindow, find_window
-from platform_plugin.relations.samples.reservoir.version import SampleVersion, write_version
+from platform_plugin.relations.samples.reservoir.version import write_version
 from platform_plugin.relations.samples.waiting import read_pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import timedelta
 
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.relations.follow.maintained import JointScan, RangeKey, RunControl, Selection, Step
+    from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
     from platform_plugin.relations.samples.record import SampleRecord
     from platform_plugin.relations.samples.reservoir.growing import PendingSample
+    from platform_plugin.relations.samples.reservoir.local import PartDraw
+    from platform_plugin.relations.samples.reservoir.reservoirs import WindowStep
+    from platform_plugin.relations.samples.reservoir.version import SampleVersion
+
+    Drawn = list[tuple[PartDraw, Mapping[Key, LowestRows]]]
 
 Looked = TypeVar("Looked")
 
@@ -71,27 +80,63 @@ class SampleMaintenance(Maintenance["PendingSample | SampleWindow"]):
         control: RunControl,
         joint: Sequence[JointScan],
     ) -> tuple[list[Step], dict[str, PlatformError]]:
-        """Merge picks and reservoirs of what has arrived into each sample."""
+        """Merge picks and reservoirs of what has arrived into each sample; what executors draw for all of them is one job."""
         del snapshot, joint
-        steps: list[Step] = []
-        failed: dict[str, PlatformError] = {}
-        timeout, progress = control.timeout, control.progress
+        steps: list[SampleVersion | WindowStep] = []
+        with work.noting_engines() as noted:
+            drawn, failed = _draw_together(work, pending, control)
         try:
             for each in pending:
+                if each.name in failed:
+                    continue
                 try:
-                    with work.noting_engines() as noted:
-                        step: SampleVersion | WindowStep
-                        if isinstance(each, SampleWindow):
-                            step = run_sliding(work, each, timeout=timeout, progress=progress)
-                        else:
-                            step = write_version(work, each, read_current_sample(work, each, timeout=timeout, progress=progress))
-                    steps.append(replace(step, engine_runs=tuple(replace(run, relations=(each.name,)) for run in noted)))
+                    with work.noting_engines() as own:
+                        step = _make_step(work, each, drawn.get(each.name), control)
+                    steps.append(replace(step, engine_runs=tuple(replace(run, relations=(each.name,)) for run in own)))
                 except PlatformError as error:
                     failed[each.name] = error
         except BaseException:
             work.lake.discard(file for step in steps for file in step.files)
             raise
-        return steps, failed
+        return [_with_runs(step, steps, noted) for step in steps], failed
+
+
+def _draw_together(
+    work: Workspace, pending: Sequence[PendingSample | SampleWindow], control: RunControl
+) -> tuple[dict[str, Drawn], dict[str, PlatformError]]:
+    """What is drawn for several samples whose rows somebody has to look at, by name, and the errors of those that it fails for."""
+    draws: list[PartDraw] = []
+    failed: dict[str, PlatformError] = {}
+    for each in pending:
+        if each.gap_rows and not each.sample.definition.is_counted:
+            try:
+                draws += prepare_pick_draws(work, each) if isinstance(each, SampleWindow) else prepare_gap_draws(work, each)
+            except PlatformError as error:
+                failed[each.name] = error
+    drawn: dict[str, Drawn] = {}
+    for draw, found in zip(draws, try_local(work, draws, timeout=control.timeout, progress=control.progress), strict=True):
+        name = str(draw.sample)
+        if isinstance(found, PlatformError):
+            failed[name] = found
+        else:
+            drawn.setdefault(name, []).append((draw, found))
+    return drawn, failed
+
+
+def _make_step(work: Workspace, each: PendingSample | SampleWindow, drawn: Drawn | None, control: RunControl) -> SampleVersion | WindowStep:
+    timeout, progress = control.timeout, control.progress
+    if isinstance(each, SampleWindow):
+        return run_sliding(work, each, drawn=drawn, timeout=timeout, progress=progress)
+    return write_version(work, each, read_current_sample(work, each, drawn=drawn, timeout=timeout, progress=progress))
+
+
+def _with_runs(
+    step: SampleVersion | WindowStep, steps: Sequence[SampleVersion | WindowStep], runs: Sequence[EngineRun]
+) -> SampleVersion | WindowStep:
+    """A step with the runs of engines that were for its sample; of a run for several samples the first tells."""
+    names = [each.behind.name for each in steps]
+    own = [run for run in runs if next((name for name in names if name in run.relations), None) == step.behind.name]
+    return replace(step, engine_runs=(*own, *step.engine_runs))
 
 
 SAMPLES = SampleMaintenance()

@@ -20,7 +20,7 @@ from platform_plugin.relations.samples.keys.keys import sample_seed
 from platform_plugin.relations.samples.keys.weights import drawn_rows, with_weights
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
 from platform_plugin.relations.samples.sources import find_parts, find_table, find_view, sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def draw_anew(
     pieces = read_pieces(work.lake, work.lake.scan(table, snapshot))
     seed = sample_seed(definition.seed, "draw", last_change(work.lake, table, snapshot))
     part = RelationPart(pieces=pieces, size=definition.cap(1), seed=seed)
-    return _weighted(work, sample, table, pieces, find_local(work, definition, part, timeout=timeout, progress=progress).get(()))
+    ((_, found),) = find_local(work, [PartDraw(definition, part)], timeout=timeout, progress=progress)
+    return _weighted(work, sample, table, pieces, found.get(()))
 
 
 def _weighted(work: Workspace, sample: SampleRecord, table: Table, pieces: Pieces, held: LowestRows | None) -> CurrentSample:

@@ -25,7 +25,7 @@ from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
 from platform_plugin.relations.samples.record import SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, StoredSample, read_stored, stored_strata
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
 from platform_plugin.relations.samples.sources import sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def draw_standing(
     part = RelationPart(pieces=pieces, size=size, seed=sample_seed(definition.seed), bounds={} if definition.strata else full)
     end = max(first, _end(pieces))
     grown = None if before is None else partial(_rows_of, work, pieces, first, end)
-    found = find_local(work, definition, part, grown, timeout=timeout, progress=progress)
+    ((_, found),) = find_local(work, [PartDraw(definition, part, grown)], timeout=timeout, progress=progress)
     chosen = choose_lowest([held, found], definition.cap)
     kept, numbers = chosen.places
     fetched = shape_sample_rows(sample, pieces.fetch(lake, numbers, sampled_fields(sample, table)))

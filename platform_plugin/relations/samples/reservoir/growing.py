@@ -25,7 +25,7 @@ from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import Lowest, choose_lowest, whole_sample
 from platform_plugin.relations.samples.keys.weights import keys_of_sampled, with_weights
 from platform_plugin.relations.samples.record import KIND, SampleProgress, read_progress
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_sample_rows
 from platform_plugin.relations.samples.strata import group_positions
@@ -201,22 +201,36 @@ def part_of_gap(behind: PendingSample, work: Workspace, gap: Range, held: Mappin
     )
 
 
+def prepare_gap_draws(work: Workspace, behind: PendingSample) -> list[PartDraw]:
+    """The draws from the ranges of a sample's stream that have no picks."""
+    held = stored_strata(behind.sample, read_stored(work.lake, behind.sample, behind.scan), behind.progress) if behind.gaps else {}
+    return _prepare_draws(work, behind, held)
+
+
+def _prepare_draws(work: Workspace, behind: PendingSample, held: Mapping[Key, LowestRows]) -> list[PartDraw]:
+    return [prepare_gap_draw(work, behind, gap, held) for gap in behind.gaps]
+
+
+def prepare_gap_draw(work: Workspace, behind: PendingSample, gap: Range, held: Mapping[Key, LowestRows]) -> PartDraw:
+    """The draw from a range without picks, where `held` are the rows that the sample has."""
+    part = part_of_gap(behind, work, gap, held)
+    return PartDraw(behind.sample.definition, part, partial(_rows_of, work, gap), behind.name)
+
+
 def read_current_sample(
     work: Workspace,
     behind: PendingSample,
     *,
+    drawn: Sequence[tuple[PartDraw, Mapping[Key, LowestRows]]] | None = None,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> CurrentSample:
-    """A sample with all of its tail. The same rows always give the same sample."""
+    """A sample with all of its tail, of which `drawn` may have what was drawn. The same rows always give the same sample."""
     stored = read_stored(work.lake, behind.sample, behind.scan)
     held = stored_strata(behind.sample, stored, behind.progress)
-    looked = []
-    for gap in behind.gaps:
-        part = part_of_gap(behind, work, gap, held)
-        rows = partial(_rows_of, work, gap)
-        looked.append((part, find_local(work, behind.sample.definition, part, rows, timeout=timeout, progress=progress)))
-    return grow_sample(work, behind, stored, held=held, looked=looked)
+    if drawn is None:
+        drawn = find_local(work, _prepare_draws(work, behind, held), timeout=timeout, progress=progress)
+    return grow_sample(work, behind, stored, held=held, looked=[(draw.part, found) for draw, found in drawn])
 
 
 def _rows_of(work: Workspace, gap: Range) -> DataFrame:

@@ -1,4 +1,4 @@
-"""`find_local`: the local phase, which finds the rows of each stratum in a part of a relation with the lowest keys.
+"""`find_local` and `try_local`: the local phase, which finds the rows of each stratum in parts of relations with the lowest keys.
 
 Where rows are only counted, the catalogue has their number, and no row is read before it is drawn. Otherwise Arrow reads the columns of the
 condition and the strata, or a Spark job does and returns places of rows, and the rows themselves are read after the draw.
@@ -17,6 +17,7 @@ import numpy as np
 from platform_plugin.engine.figures import EngineRun
 from platform_plugin.engine.measured_run import describe_job
 from platform_plugin.engine.refusal import Refusal
+from platform_plugin.errors import PlatformError, QueryInterrupted, ServerError
 from platform_plugin.relations.samples.keys.keys import EVERY
 from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import LowestRows, expected_margin
@@ -24,7 +25,7 @@ from platform_plugin.relations.samples.reservoir.counting import count_in_spark
 from platform_plugin.relations.samples.reservoir.local_draw import LocalDraw
 from platform_plugin.relations.samples.reservoir.local_scan import sample_locally
 from platform_plugin.relations.samples.reservoir.weighing import weigh_part
-from platform_plugin.relations.samples.tasks.executor_draw import choose_draw, draw_on_executors
+from platform_plugin.relations.samples.tasks.executor_draw import PlannedDraw, choose_draw, draw_on_executors, prepare_draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from platform_plugin.engine.executors import TaskJob
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.relations.samples.definition import Key, SampleDefinition
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.samples.keys.keys import HashedKeys
     from platform_plugin.relations.samples.keys.ladders import LadderKeys
     from platform_plugin.relations.samples.reservoir.condition import RowCondition
-    from platform_plugin.relations.samples.tasks.executor_draw import DrawChoice
+    from platform_plugin.relations.samples.tasks.executor_draw import DrawChoice, ExecutorDraw
 
     Integers = NDArray[np.int64]
 
@@ -63,30 +63,134 @@ class RelationPart:
         return LocalDraw(definition=definition, condition=condition, size=self.size, seed=self.seed, bounds=self.bounds)
 
 
+class PartDraw(NamedTuple):
+    """A part of a relation from which a sample draws.
+
+    `rows` makes its rows, with `_row_id`, where Spark has to look at a range of a stream.
+    """
+
+    definition: SampleDefinition
+    part: RelationPart
+    rows: Callable[[], DataFrame] | None = None
+    sample: str | None = None
+    """The sample's name, as far as somebody is told who drew its rows."""
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether somebody has to look at the rows."""
+        return bool(self.part.pieces.row_count) and not self.definition.is_counted
+
+
 def find_local(
+    work: Workspace, draws: Sequence[PartDraw], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> list[tuple[PartDraw, dict[Key, LowestRows]]]:
+    """Parts with their local reservoirs; the first error is raised."""
+    found: list[tuple[PartDraw, dict[Key, LowestRows]]] = []
+    for draw, own in zip(draws, try_local(work, draws, timeout=timeout, progress=progress), strict=True):
+        if isinstance(own, PlatformError):
+            raise own
+        found.append((draw, own))
+    return found
+
+
+def try_local(
+    work: Workspace, draws: Sequence[PartDraw], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> list[dict[Key, LowestRows] | PlatformError]:
+    """The local reservoirs of several parts, or the error of each; what executors draw is one job."""
+    found: dict[int, dict[Key, LowestRows] | PlatformError] = {}
+    planned: dict[int, tuple[DrawChoice, PlannedDraw]] = {}
+    for number, draw in enumerate(draws):
+        try:
+            if not draw.reads_rows:
+                found[number] = {(): lowest_of_pieces(draw.part, row_keys(draw.definition))} if draw.part.pieces.row_count else {}
+                continue
+            choice = choose_draw(work, draw.definition, draw.part)
+            plan = prepare_draw(work, draw.definition, draw.part) if choice.engine == "executors" else None
+            if isinstance(plan, PlannedDraw):
+                if plan.is_empty:
+                    found[number] = {}
+                else:
+                    planned[number] = choice, plan
+            else:
+                found[number] = draw_without_executors(work, draw, choice, plan, timeout=timeout, progress=progress)
+        except PlatformError as error:
+            found[number] = error
+    found |= _draw_together(work, draws, planned, timeout=timeout, progress=progress)
+    return [found[number] for number in range(len(draws))]
+
+
+def _draw_together(
     work: Workspace,
-    definition: SampleDefinition,
-    part: RelationPart,
-    rows: Callable[[], DataFrame] | None = None,
+    draws: Sequence[PartDraw],
+    planned: Mapping[int, tuple[DrawChoice, PlannedDraw]],
+    *,
+    timeout: timedelta | None,
+    progress: ProgressHandler | None,
+) -> dict[int, dict[Key, LowestRows] | PlatformError]:
+    """What one job draws of these parts; if it fails for one of them, each is drawn alone."""
+    if not planned:
+        return {}
+    began = time.monotonic()
+    try:
+        done = draw_on_executors(work, [plan for _, plan in planned.values()], timeout=timeout, progress=progress)
+    except PlatformError as error:
+        if len(planned) == 1 or isinstance(error, (ServerError, QueryInterrupted)):
+            return dict.fromkeys(planned, error)
+        alone = [_draw_together(work, draws, {number: own}, timeout=timeout, progress=progress) for number, own in planned.items()]
+        return {number: own for each in alone for number, own in each.items()}
+    names = list(dict.fromkeys(name for number in planned if (name := draws[number].sample) is not None))
+    why = "; ".join(dict.fromkeys(choice.why for choice, _ in planned.values()))
+    estimates = [choice.seconds for choice, _ in planned.values()]
+    work.note_engine(
+        describe_job(done.job, names, why, seconds=time.monotonic() - began, estimates=estimates[0] if len(estimates) == 1 else {})
+    )
+    found: dict[int, dict[Key, LowestRows] | PlatformError] = {}
+    for (number, (choice, _)), own in zip(planned.items(), done.draws, strict=True):
+        try:
+            found[number] = accept_draw(work, draws[number], choice, own, timeout=timeout, progress=progress)
+        except PlatformError as error:
+            found[number] = error
+    return found
+
+
+def accept_draw(
+    work: Workspace,
+    draw: PartDraw,
+    choice: DrawChoice,
+    own: ExecutorDraw,
     *,
     timeout: timedelta | None = None,
     progress: ProgressHandler | None = None,
 ) -> dict[Key, LowestRows]:
-    """The local reservoirs of a part; `rows` makes its rows, with `_row_id`, where Spark has to look at a range of a stream."""
-    if not part.pieces.row_count:
-        return {}
-    if definition.is_counted:
-        return {(): lowest_of_pieces(part, row_keys(definition))}
-    choice = choose_draw(work, definition, part)
-    note = _DrawNote(work, part, choice, time.monotonic())
-    why, is_left_to_spark = choice.why, choice.engine == "spark_sql"
-    if choice.engine == "executors":
-        jobs: list[TaskJob] = []
-        drawn = draw_on_executors(work, definition, part, timeout=timeout, progress=progress, jobs=jobs)
-        if not isinstance(drawn, Refusal):
-            note.tell_jobs(jobs)
-            return drawn
-        why, is_left_to_spark = f"not executors: {drawn.why}", True
+    """What executors drew of a part; what they refuse is drawn without them."""
+    if isinstance(own.drawn, PlatformError):
+        raise own.drawn
+    if isinstance(own.drawn, Refusal):
+        return draw_without_executors(work, draw, choice, own.drawn, timeout=timeout, progress=progress)
+    return own.drawn
+
+
+def draw_without_executors(
+    work: Workspace,
+    draw: PartDraw,
+    choice: DrawChoice,
+    refusal: Refusal | None,
+    *,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
+) -> dict[Key, LowestRows]:
+    """The local reservoirs of a part by this process or by Spark's operators, which also draw what executors refuse."""
+    definition, part, began = draw.definition, draw.part, time.monotonic()
+    why = choice.why if refusal is None else f"not executors: {refusal.why}"
+    is_left_to_spark = refusal is not None or choice.engine == "spark_sql"
+
+    def tell(engine: str) -> None:
+        names = () if draw.sample is None else (draw.sample,)
+        seconds = time.monotonic() - began
+        estimates = choice.seconds if engine in choice.seconds else {}
+        rows = part.pieces.row_count
+        work.note_engine(EngineRun(engine=engine, relations=names, why=why, rows=rows, seconds=seconds, estimates=estimates))
+
     here = weigh_part(work.lake, definition, part) if definition.is_weighted else None
     if here is not None and choice.engine != "local":
         why = f"the kernel alone draws by weights; {why}"
@@ -94,35 +198,11 @@ def find_local(
         here = sample_locally(work, definition, part)
         why = why if here is not None else "not local: rows, or a condition, that the process leaves to Spark"
     if here is not None and (definition.is_weighted or not _lacks(definition, part, here)):
-        note.tell("local", why)
+        tell("local")
         return here
-    counted = count_in_spark(work, definition, part, rows, timeout=timeout, progress=progress)
-    note.tell("spark_sql", why)
+    counted = count_in_spark(work, definition, part, draw.rows, timeout=timeout, progress=progress)
+    tell("spark_sql")
     return counted
-
-
-class _DrawNote(NamedTuple):
-    """What is told of the rows that were drawn of a part, to whoever asks."""
-
-    work: Workspace
-    part: RelationPart
-    choice: DrawChoice
-    began: float
-
-    def tell(self, engine: str, why: str) -> None:
-        """This engine drew them, for this reason."""
-        seconds, estimates = time.monotonic() - self.began, self.choice.seconds
-        rows = self.part.pieces.row_count
-        run = EngineRun(
-            engine=engine, relations=(), why=why, rows=rows, seconds=seconds, estimates=estimates if engine in estimates else {}
-        )
-        self.work.note_engine(run)
-
-    def tell_jobs(self, jobs: Sequence[TaskJob]) -> None:
-        """Tasks of these jobs drew them."""
-        for job in jobs:
-            seconds = time.monotonic() - self.began
-            self.work.note_engine(describe_job(job, (), self.choice.why, seconds=seconds, estimates=self.choice.seconds))
 
 
 def _lacks(definition: SampleDefinition, part: RelationPart, found: Mapping[Key, LowestRows]) -> bool:

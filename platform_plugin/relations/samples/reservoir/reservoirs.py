@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +12,13 @@ from platform_plugin.relations.follow.maintained import StepFigures
 from platform_plugin.relations.samples.keys.ladders import row_keys
 from platform_plugin.relations.samples.keys.lowest import expected_margin
 from platform_plugin.relations.samples.record import AdvanceWindow
+from platform_plugin.relations.samples.reservoir.local import find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks
 from platform_plugin.relations.samples.reservoir.sliding import run_window
 from platform_plugin.relations.samples.sources import sampled_fields, shape_sample_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.figures import EngineRun
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from platform_plugin.lake.commit.commit import Commit
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.relations.samples.definition import Key
+    from platform_plugin.relations.samples.keys.lowest import LowestRows
     from platform_plugin.relations.samples.record import SampleRecord
     from platform_plugin.relations.samples.reservoir.growing import CurrentSample
+    from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart
     from platform_plugin.relations.samples.reservoir.sliding import SampleWindow
 
 Span = tuple[int, int]
@@ -81,33 +84,46 @@ def _width(spans: Sequence[Span]) -> int:
     return spans[-1][1] - spans[0][0]
 
 
+def prepare_pick_draws(work: Workspace, window: SampleWindow) -> list[PartDraw]:
+    """The draws from the ranges of a window that have no picks; somewhat more rows than the sample has."""
+    definition = window.sample.definition
+    size = definition.cap(1)
+    keys = row_keys(definition)
+    bounds: dict[Key, int] = {(): keys.bound_for(expected_margin(size), window.whole.row_count)} if definition.is_counted else {}
+    return [window.draw(work, *span, size=expected_margin(size), bounds=bounds) for span in window.spans]
+
+
 def run_sliding(
-    work: Workspace, window: SampleWindow, *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+    work: Workspace,
+    window: SampleWindow,
+    *,
+    drawn: Sequence[tuple[PartDraw, Mapping[Key, LowestRows]]] | None = None,
+    timeout: timedelta | None = None,
+    progress: ProgressHandler | None = None,
 ) -> WindowStep:
-    """Let a windowed sample consume what has arrived: its picks, and the merged sample for reads of its table."""
-    new = [_pick(work, window, span, timeout=timeout, progress=progress) for span in window.spans]
+    """Let a windowed sample consume what has arrived, of which `drawn` may have the rows: its picks, and the merged sample for reads."""
+    if drawn is None:
+        drawn = find_local(work, prepare_pick_draws(work, window), timeout=timeout, progress=progress)
+    new = [_make_picks(work, window, span, draw.part, held) for span, (draw, held) in zip(window.spans, drawn, strict=True)]
     known = {each.span: each for each in (*window.picks, *new)}
     groups = plan_spans(list(known), (window.whole.first_row_id, window.whole.next_row_id))
     merged = [merge_picks(window.sample, [known[span] for span in own]) for own in groups if len(own) > 1]
     staying = {own[0] for own in groups if len(own) == 1}
-    grown = run_window(work, window, timeout=timeout, progress=progress)
+    # With the new picks no range is left to be drawn from again.
+    picks = tuple(sorted((*window.picks, *new), key=lambda each: each.first_row_id))
+    grown = run_window(work, replace(window, picks=picks), timeout=timeout, progress=progress)
     return WindowStep(
         behind=window,
-        grown=grown,
+        grown=replace(grown, fetched=grown.fetched + sum(each.rows.num_rows for each in new)),
         files=(work.lake.write(window.sample.table, grown.rows),) if grown.rows.num_rows else (),
         ended=(*window.passed, *(each.first_row_id for each in window.picks if each.span not in staying)),
         picked=(*merged, *(each for each in new if each.span in staying)),
     )
 
 
-def _pick(work: Workspace, window: SampleWindow, span: Span, *, timeout: timedelta | None, progress: ProgressHandler | None) -> Picks:
-    """The picks of a range that has none."""
-    sample, whole = window.sample, window.whole
-    size = sample.definition.cap(1)
-    keys = row_keys(sample.definition)
-    bounds: dict[Key, int] = {(): keys.bound_for(expected_margin(size), whole.row_count)} if sample.definition.is_counted else {}
-    part = window.part(work, *span, size=expected_margin(size), bounds=bounds)
-    held = window.look(work, part, *span, timeout=timeout, progress=progress)
+def _make_picks(work: Workspace, window: SampleWindow, span: Span, part: RelationPart, held: Mapping[Key, LowestRows]) -> Picks:
+    """The picks of a range from what was drawn of it."""
+    sample = window.sample
     numbers = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *(own.places for own in held.values())]))
     rows = shape_sample_rows(sample, part.pieces.fetch(work.lake, numbers, sampled_fields(sample, window.stream)))
     return Picks(

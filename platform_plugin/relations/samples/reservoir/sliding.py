@@ -23,7 +23,7 @@ from platform_plugin.relations.samples.keys.keys import EVERY, sample_seed
 from platform_plugin.relations.samples.keys.lowest import choose_lowest
 from platform_plugin.relations.samples.record import KIND, SampleProgress, read_progress
 from platform_plugin.relations.samples.reservoir.growing import CurrentSample, plan_gaps
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
 from platform_plugin.relations.samples.reservoir.picks import ROW, Picks, pool_picks, read_picks
 from platform_plugin.relations.samples.sources import find_table, sampled_fields, shape_sample_rows
 
@@ -111,15 +111,13 @@ class SampleWindow:
             bounds=bounds or {},
         )
 
-    def look(
-        self, work: Workspace, part: RelationPart, first: int, end: int, *, timeout: timedelta | None, progress: ProgressHandler | None
-    ) -> dict[Key, LowestRows]:
-        """The local reservoirs of a range, read from the stream."""
+    def draw(self, work: Workspace, first: int, end: int, *, size: int | None = None, bounds: dict[Key, int] | None = None) -> PartDraw:
+        """A draw from a range of the window, as it is read from the stream."""
 
         def rows() -> DataFrame:
             return rows_of(work.session, work.lake, replace(self.whole, first_row_id=first, next_row_id=end), hidden=ROW_IDS)
 
-        return find_local(work, self.sample.definition, part, rows, timeout=timeout, progress=progress)
+        return PartDraw(self.sample.definition, self.part(work, first, end, size=size, bounds=bounds), rows, self.name)
 
 
 def find_window(work: Workspace, sample: SampleRecord, snapshot: Snapshot) -> SampleWindow:
@@ -169,17 +167,17 @@ def run_window(
 ) -> CurrentSample:
     """The sample of the window: its picks merged with the ranges that have none."""
     sample, whole = window.sample, window.whole
-    pooled, local, parts = _pool(work, window, timeout=timeout, progress=progress)
-    chosen = choose_lowest([pooled.held, *local], sample.definition.cap)
+    pooled, looked = _pool(work, window, timeout=timeout, progress=progress)
+    chosen = choose_lowest([pooled.held, *(found for _, found in looked)], sample.definition.cap)
     if chosen.short:
-        part = window.part(work, whole.first_row_id, whole.next_row_id)
-        parts = [part]
-        everything = window.look(work, part, whole.first_row_id, whole.next_row_id, timeout=timeout, progress=progress)
-        chosen = choose_lowest([{}, everything], sample.definition.cap)
+        draw = window.draw(work, whole.first_row_id, whole.next_row_id)
+        looked = find_local(work, [draw], timeout=timeout, progress=progress)
+        chosen = choose_lowest([{}, *(found for _, found in looked)], sample.definition.cap)
     picked, *unseen = chosen.places
     rows, fetched = [pooled.rows.take(pa.array(picked)).drop_columns([ROW])], 0
-    for part, numbers in zip(parts, unseen, strict=True):
-        known, row_ids = pooled.row_ids, part.pieces.row_ids(numbers)
+    for (draw, _), numbers in zip(looked, unseen, strict=True):
+        part, known = draw.part, pooled.row_ids
+        row_ids = part.pieces.row_ids(numbers)
         there = np.isin(row_ids, known)
         if there.any():
             order = np.argsort(known)
@@ -196,7 +194,7 @@ def run_window(
 
 def _pool(
     work: Workspace, window: SampleWindow, *, timeout: timedelta | None, progress: ProgressHandler | None
-) -> tuple[PooledPicks, list[dict[Key, LowestRows]], list[RelationPart]]:
+) -> tuple[PooledPicks, list[tuple[PartDraw, dict[Key, LowestRows]]]]:
     """The picks inside of the window as one reservoir, and a look at what they don't stand for."""
     sample, whole = window.sample, window.whole
     # Where rows were deleted one by one, nobody knows any more what the picks stand for.
@@ -209,14 +207,8 @@ def _pool(
             inside.append(cut_picks(each, whole.first_row_id))
         else:
             spans.append((whole.first_row_id, each.next_row_id))
-    local, parts = [], []
-    for first, end in spans:
-        if first >= end:
-            continue
-        part = window.part(work, first, end)
-        parts.append(part)
-        local.append(window.look(work, part, first, end, timeout=timeout, progress=progress))
-    return pool_picks(sample, inside), local, parts
+    draws = [window.draw(work, first, end) for first, end in spans if first < end]
+    return pool_picks(sample, inside), find_local(work, draws, timeout=timeout, progress=progress)
 
 
 def cut_picks(picks: Picks, first: int) -> Picks:

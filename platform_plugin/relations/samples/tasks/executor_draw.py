@@ -1,9 +1,9 @@
-"""`draw_on_executors`: the local reservoirs of a part of a relation by one job of file tasks, and the choice between it and others."""
+"""`draw_on_executors`: the local reservoirs of parts of relations by one job of file tasks, and the choice between it and others."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -13,7 +13,6 @@ from platform_plugin.engine.figures import rough_time
 from platform_plugin.engine.file_parts import divide_files, is_read_by_tasks
 from platform_plugin.engine.rates import MEASURED, MERGE_SECONDS, RunSize, count_cores, estimate_job, estimate_local
 from platform_plugin.engine.refusal import Refusal, RefusedByEngine
-from platform_plugin.errors import PlatformError
 from platform_plugin.lake.files.data_folder import DataFolder
 from platform_plugin.lake.read.scan import InlinedTable
 from platform_plugin.relations.samples.keys.keys import EVERY
@@ -21,12 +20,15 @@ from platform_plugin.relations.samples.reservoir.condition import RowCondition, 
 from platform_plugin.relations.samples.tasks.program import SampledPart, SampleProgram
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
     from platform_plugin.engine.option import EngineName
     from platform_plugin.engine.spark.session.job import ProgressHandler
+    from platform_plugin.engine.spark.tasks.job import JobPart, MergedPart
+    from platform_plugin.engine.spark.tasks.share import ShareFigures
     from platform_plugin.engine.workspace import Workspace
+    from platform_plugin.errors import PlatformError
     from platform_plugin.relations.samples.definition import Key, SampleDefinition
     from platform_plugin.relations.samples.keys.lowest import LowestRows
     from platform_plugin.relations.samples.reservoir.local import RelationPart
@@ -72,46 +74,86 @@ def choose_draw(work: Workspace, definition: SampleDefinition, part: RelationPar
     return DrawChoice("local", f"executors would take {rough_time(there)}", seconds)
 
 
-def draw_on_executors(
-    work: Workspace,
-    definition: SampleDefinition,
-    part: RelationPart,
-    *,
-    timeout: timedelta | None = None,
-    progress: ProgressHandler | None = None,
-    jobs: list[TaskJob] | None = None,
-) -> dict[Key, LowestRows] | Refusal:
-    """The reservoirs of a part; `jobs` takes what the job did. They have as many rows as a sample of this part alone needs."""
-    from platform_plugin.engine.spark.session.spool import SpoolFolder
-    from platform_plugin.engine.spark.tasks.job import JobPart, MergedPart, run_job
+class PlannedDraw(NamedTuple):
+    """A draw from a part of a relation as a part of a job."""
+
+    part: RelationPart
+    program: SampleProgram
+    job_part: JobPart | MergedPart
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file has a row that can pass."""
+        return not self.job_part.shares
+
+    def accept(self, answers: Sequence[Any]) -> ExecutorDraw:
+        """What tasks have drawn; the reservoirs have as many rows as a sample of this part alone needs."""
+        sample: DrawnSample = self.program.merge(answers) if self._is_merged_here else answers[0]
+        return ExecutorDraw(self._read(sample.drawn), sample.figures)
+
+    @property
+    def _is_merged_here(self) -> bool:
+        from platform_plugin.engine.spark.tasks.job import JobPart
+
+        return isinstance(self.job_part, JobPart)
+
+    def _read(self, drawn: dict[Key, LowestRows] | Refusal | PlatformError) -> dict[Key, LowestRows] | Refusal | PlatformError:
+        if not isinstance(drawn, dict):
+            return drawn
+        most = self.program.draw.most(len(drawn))
+        for key, held in drawn.items():
+            if len(held.keys) < min(most, held.cardinality) and held.bound < self.part.bounds.get(key, EVERY):
+                return Refusal(why="fewer rows than a reservoir needs", for_good=False)  # next to never
+        return {key: replace(held, places=self.part.pieces.number(held.places)) for key, held in drawn.items()}
+
+    def remove_files(self, work: Workspace) -> None:
+        """Remove the reservoirs that tasks have written."""
+        from platform_plugin.engine.spark.session.spool import SpoolFolder
+
+        SpoolFolder(storage=work.lake.storage, path=self.program.spill_path).remove()
+
+
+class ExecutorDraw(NamedTuple):
+    """The reservoirs that tasks have drawn of a part, or why there are none, and the figures of the tasks."""
+
+    drawn: dict[Key, LowestRows] | Refusal | PlatformError
+    shares: tuple[ShareFigures, ...]
+
+
+class ExecutorDraws(NamedTuple):
+    """What a job drew of each part, and what the job did."""
+
+    draws: list[ExecutorDraw]
+    job: TaskJob
+
+
+def prepare_draw(work: Workspace, definition: SampleDefinition, part: RelationPart) -> PlannedDraw | Refusal:
+    """The tasks that draw from a part; a refusal if its condition is none that the kernel has."""
+    from platform_plugin.engine.spark.tasks.job import JobPart, MergedPart
 
     try:
         condition = None if definition.where is None else RowCondition(part.pieces.scan.table, definition.where)
         shares = _divide(work, part, condition)
     except RefusedByEngine as refused:
         return refused.refusal
-    if not shares:
-        return {}
-    program = _plan(work, definition, part, condition, len(shares))
-    folder = SpoolFolder(storage=work.lake.storage, path=program.spill_path)
+    program = _plan(work, definition, part, condition, max(1, len(shares)))
+    is_merged_here = not shares or _is_merged_here(part, len(shares))
+    return PlannedDraw(part, program, JobPart(program, shares) if is_merged_here else MergedPart(program, shares))
+
+
+def draw_on_executors(
+    work: Workspace, draws: Sequence[PlannedDraw], *, timeout: timedelta | None = None, progress: ProgressHandler | None = None
+) -> ExecutorDraws:
+    """The reservoirs of all parts by one job."""
+    from platform_plugin.engine.spark.tasks.job import run_job
+
     try:
-        is_merged_here = _is_merged_here(part, len(shares))
-        work_part = JobPart(program, shares) if is_merged_here else MergedPart(program, shares)
-        (answers,), metrics, client_bytes = run_job(work.session, [work_part], timeout=timeout, progress=progress)
-        sample: DrawnSample = program.merge(answers) if is_merged_here else answers[0]
+        job = run_job(work.session, [draw.job_part for draw in draws], timeout=timeout, progress=progress)
+        found = [draw.accept(answers) for draw, answers in zip(draws, job.answers, strict=True)]
     finally:
-        folder.remove()
-    if jobs is not None:
-        jobs.append(TaskJob(metrics, sample.figures, client_bytes))
-    if isinstance(sample.drawn, PlatformError):
-        raise sample.drawn
-    if isinstance(sample.drawn, Refusal):
-        return sample.drawn
-    most = program.draw.most(len(sample.drawn))
-    for key, held in sample.drawn.items():
-        if len(held.keys) < min(most, held.cardinality) and held.bound < part.bounds.get(key, EVERY):
-            return Refusal(why="fewer rows than a reservoir needs", for_good=False)  # next to never
-    return {key: _with_numbers(part, held) for key, held in sample.drawn.items()}
+        for draw in draws:
+            draw.remove_files(work)
+    return ExecutorDraws(found, TaskJob(job.metrics, tuple(share for draw in found for share in draw.shares), job.client_bytes))
 
 
 def _is_merged_here(part: RelationPart, shares: int) -> bool:
@@ -147,8 +189,3 @@ def _divide(work: Workspace, part: RelationPart, condition: RowCondition | None)
     placed = [[SampledPart(own, first_places[own.file.id], *spans[own.file.id][1:]) for own in share] for share in shares]
     needed = [[each for each in share if each.part.span is None or each.part.span.first < each.high] for share in placed]
     return [share for share in needed if share]
-
-
-def _with_numbers(part: RelationPart, held: LowestRows) -> LowestRows:
-    """The same with the numbers of rows in the part in place of their places in the scan."""
-    return replace(held, places=part.pieces.number(held.places))

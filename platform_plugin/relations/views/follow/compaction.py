@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from platform_plugin.engine.choose import choose_engine
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
 from platform_plugin.engine.file_parts import is_read_by_tasks
+from platform_plugin.engine.option import ENGINE
 from platform_plugin.engine.refusal import Refusal, RefusedByEngine, accept
 from platform_plugin.lake.files.data_folder import DataFolder
 from platform_plugin.operators.group.parts import ROWS
@@ -18,6 +19,7 @@ from platform_plugin.state.rewriting import Rewrite, RewriteProgram, find_rewrit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from uuid import UUID
 
     import pyarrow as pa
 
@@ -59,10 +61,24 @@ def compact_locally(work: Workspace, due: Sequence[Rewrite]) -> tuple[list[Rewri
     return left, written
 
 
-def is_for_tasks(work: Workspace, rewrite: Rewrite) -> bool:
-    """Whether a task on an executor may merge it, in whose memory all of its rows are."""
-    is_chosen = work.engine in ("auto", "executors")
-    return is_chosen and rewrite.scan.size_bytes <= work.limits.task_state_bytes and is_read_by_tasks(rewrite.scan)
+def choose_for_tasks(work: Workspace, rewrites: Sequence[Rewrite], views: Sequence[PendingView]) -> tuple[list[Rewrite], list[Rewrite]]:
+    """The merges that tasks on executors may do, in whose memory all of the rows are, and those that are left to Spark's operators.
+
+    The engine of the run decides, else that of the first view with one of its own that stores these rows, else the lake's.
+    """
+    options: dict[UUID, str] = {}
+    for view in views:
+        if (engine := view.record.options.get(ENGINE)) is not None:
+            for store in _stores(view):
+                options.setdefault(store.table.uuid, engine)
+    fitting = [
+        work.find_engine(options.get(rewrite.store.table.uuid)) in ("auto", "executors")
+        and rewrite.scan.size_bytes <= work.limits.task_state_bytes
+        and is_read_by_tasks(rewrite.scan)
+        for rewrite in rewrites
+    ]
+    chosen = list(zip(rewrites, fitting, strict=True))
+    return [rewrite for rewrite, fits in chosen if fits], [rewrite for rewrite, fits in chosen if not fits]
 
 
 def compaction_parts(work: Workspace, rewrites: Sequence[Rewrite]) -> list[JobPart]:

@@ -16,7 +16,7 @@ from platform_plugin.relations.answers import Answer, StateTarget, prepare_answe
 from platform_plugin.relations.follow.maintained import DueRelation, Maintenance, RangeKey, StepFigures
 from platform_plugin.relations.follow.shared_rows import SharedFrame, SharedRows
 from platform_plugin.relations.views.follow.advance import plan_moves
-from platform_plugin.relations.views.follow.compaction import compact_locally, compaction, find_additions, is_for_tasks
+from platform_plugin.relations.views.follow.compaction import choose_for_tasks, compact_locally, compaction, find_additions
 from platform_plugin.relations.views.follow.passes import find_columns, find_sharing, own_columns, range_queries
 from platform_plugin.relations.views.follow.pending import KIND, PendingView, find_pending_views
 from platform_plugin.relations.views.follow.poison import place_failure
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Written = list[tuple[StateTarget, list[DataFile]]]
 
-_JOINT = Refusal(why="a sample has Spark look at the same rows", for_good=False)
+_JOINT = Refusal(why="Spark's operators look at the same rows for a sample", for_good=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class ViewMaintenance(Maintenance[PendingView]):
             looking = {key: [scan for scan in joint if scan.key == key and scan.looks_at_rows] for key in by_range}
             # The widest range of a stream first, so that the others find its rows.
             for key, views in sorted(by_range.items()):
-                # Who has to look at the rows with Spark anyway lets the views look too.
+                # Where Spark's operators look at the rows anyway, they do so for the views, too.
                 plans[key] = (
                     RangePlan({}, [], [(view, _JOINT) for view in views])
                     if looking[key]
@@ -129,7 +129,8 @@ class ViewMaintenance(Maintenance[PendingView]):
             written += made
             early = _left(plans, looking)
             answers = _ask_spark(work, snapshot, early, cached)
-            answers += [compaction(work, rewrite) for rewrite in merges if not is_for_tasks(work, rewrite)]
+            by_tasks, by_operators = choose_for_tasks(work, merges, pending)
+            answers += [compaction(work, rewrite) for rewrite in by_operators]
             answered = {key: len(plan.left) for key, plan in plans.items()}
             foreseen, began = _measure_left(work, early, _reasons(plans)), time.monotonic()
             # Where tasks write what Spark SQL computes, all of the run is one job.
@@ -138,15 +139,17 @@ class ViewMaintenance(Maintenance[PendingView]):
                 work,
                 list(plans.values()),
                 engines.executors,
-                rewrites=[rewrite for rewrite in merges if is_for_tasks(work, rewrite)],
+                rewrites=by_tasks,
                 answers=shared,
+                scans=joint,
             )
             written += taken.written
             runs += taken.runs
             rows.clear()  # before Spark takes its time
             late = _left(plans, looking, answered)
             if shared is not None:
-                runs += foreseen.finish(engines.executors.jobs[-1].metrics, time.monotonic() - began, is_alone=not taken.runs)
+                is_alone = not taken.runs and all(scan.job_part is None for scan in joint)
+                runs += foreseen.finish(engines.executors.jobs[-1].metrics, time.monotonic() - began, is_alone=is_alone)
                 answers, foreseen = [], _measure_left(work, late, _reasons(plans))
             elif late:
                 foreseen = _measure_left(work, _left(plans, looking), _reasons(plans))

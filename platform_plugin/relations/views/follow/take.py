@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platform_plugin.algebra.plan.filters import add_filters
@@ -25,7 +26,8 @@ from platform_plugin.relations.views.follow.strategy import DEFERRED, hidden_col
 from platform_plugin.relations.views.stores import store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from uuid import UUID
 
     import pyarrow as pa
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from platform_plugin.lake.files.files import DataFile
     from platform_plugin.operators.group.parts import StreamPart
     from platform_plugin.relations.answers import AnswerRun
+    from platform_plugin.relations.follow.maintained import JointScan
     from platform_plugin.relations.views.follow.pending import PendingView
     from platform_plugin.state.rewriting import Rewrite
 
@@ -62,7 +65,7 @@ class ViewBids(NamedTuple):
     """The engine that is chosen for views over one range, with its bids by their names, and the relations that their tasks read."""
 
     choice: EstimatedChoice
-    inputs: dict[str, TaskInput]
+    inputs: dict[str, TaskInput | pa.Table]
 
 
 class RangePlan(NamedTuple):
@@ -89,10 +92,20 @@ class RangePlan(NamedTuple):
 
 
 def assign_range(
-    work: Workspace, snapshot: Snapshot, rows: SharedRows, views: Sequence[PendingView], engines: RunEngines, *, stream: str
+    work: Workspace,
+    snapshot: Snapshot,
+    rows: SharedRows,
+    views: Sequence[PendingView],
+    engines: RunEngines,
+    *,
+    stream: str,
+    statics: Mapping[UUID, pa.Table] = MappingProxyType({}),
 ) -> RangePlan:
-    """The engines for views that consume a range, for as many views at once as one engine computes."""
-    relations = _RangeTasks(work, snapshot, rows, stream, views)
+    """The engines for views that consume a range, for as many views at once as one engine computes.
+
+    `statics` are the rows of results of static parts that no commit has yet, by their tables.
+    """
+    relations = _RangeTasks(work, snapshot, rows, stream, views, statics=statics)
     plan = RangePlan({view.name: view for view in views}, [], [])
     tasks: dict[str, OfferedTask] = {}
     for view in views:
@@ -123,8 +136,12 @@ def run_plans(
     *,
     rewrites: Sequence[Rewrite] = (),
     answers: AnswerRun | None = None,
+    scans: Sequence[JointScan] = (),
 ) -> TakenRanges:
-    """Compute all ranges: in this process one by one, on executors as one job, with merges of states and Spark SQL's part of the run."""
+    """Compute all ranges: in this process one by one, on executors as one job, with merges of states and Spark SQL's part of the run.
+
+    Of other relations that read the same ranges, `scans` with tasks are parts of the job, too.
+    """
     written: Written = []
     left: list[Rewrite] = []
     runs: list[EngineRun] = []
@@ -138,13 +155,17 @@ def run_plans(
                     results, run = run_chosen(own.choice, own.inputs, work.distances, relations=plan.names(own))
                     runs.append(run)
                     written += plan.accept(own, results.values())
-        if sent or rewrites or answers is not None:
+        joint = [(scan, part) for scan in scans if (part := scan.job_part) is not None]
+        if sent or rewrites or joint or answers is not None:
             began = time.monotonic()
             batches = [BidsOfInput(list(own.choice.bids.values()), own.inputs) for _, own in sent]
-            done = executors.run_together(batches, compaction_parts(work, rewrites), () if answers is None else [answers.rows])
+            others = [*(part for _, part in joint), *compaction_parts(work, rewrites)]
+            done = executors.run_together(batches, others, () if answers is None else [answers.rows])
+            for (scan, _), found in zip(joint, done.others, strict=False):
+                scan.accept(found)
             for (plan, own), of_range in zip(sent, done.results, strict=True):
                 written += plan.accept(own, of_range)
-            left, made = accept_compactions(rewrites, done.others)
+            left, made = accept_compactions(rewrites, done.others[len(joint) :])
             written += made
             if answers is not None:
                 written += answers.accept(done.rows[0])
@@ -152,11 +173,14 @@ def run_plans(
                 names = list(dict.fromkeys(name for plan, own in sent for name in plan.names(own)))
                 choices = [(own.choice, own.inputs) for _, own in sent]
                 seconds = time.monotonic() - began
-                is_alone = not rewrites and answers is None
+                is_alone = not rewrites and not joint and answers is None
                 runs.append(measure_job(choices, executors.jobs[-1], work.distances, relations=names, seconds=seconds, is_alone=is_alone))
     except BaseException:
         work.lake.discard(file for _, files in written for file in files)
         raise
+    finally:
+        for scan in scans:
+            scan.release(work)
     return TakenRanges(written, left, runs)
 
 
@@ -178,7 +202,7 @@ def foresee_engine(work: Workspace, snapshot: Snapshot, view: PendingView, engin
         choice = choose_engines({view.name: OfferedTask(task, inputs, engines.offer(view.record.options.get(ENGINE)))})
         found += [ForeseenEngine(each.engine.name, each.why, each.seconds[each.engine.name]) for each in choice.choices]
         refusals = list(choice.refused.values())
-        if not refusals and all(each.reader is not None for each in inputs.values()):
+        if not refusals and all(isinstance(each, TaskInput) and each.reader is not None for each in inputs.values()):
             refusals += filter(None, [engines.executors.rehearse(task, inputs)])
         for refusal in refusals:
             size = measure_size([Bid(engine="spark_sql", task=task, why="")], inputs)
@@ -209,12 +233,21 @@ def _task_key(work: Workspace, snapshot: Snapshot, stream: str, view: PendingVie
 class _RangeTasks:
     """A range of a stream that some views consume, and the results of static parts that they look up."""
 
-    def __init__(self, work: Workspace, snapshot: Snapshot, rows: SharedRows, stream: str, views: Sequence[PendingView]) -> None:
+    def __init__(
+        self,
+        work: Workspace,
+        snapshot: Snapshot,
+        rows: SharedRows,
+        stream: str,
+        views: Sequence[PendingView],
+        *,
+        statics: Mapping[UUID, pa.Table] = MappingProxyType({}),
+    ) -> None:
         self._work, self._snapshot, self._stream, self._rows = work, snapshot, stream, rows
         self._range = views[0].ranges[stream]
-        self._statics: dict[str, TaskInput] = {}
+        self._statics: dict[str, TaskInput | pa.Table] = {_static_name(uuid): table for uuid, table in statics.items()}
 
-    def task_of(self, view: PendingView) -> tuple[Task, dict[str, TaskInput]]:
+    def task_of(self, view: PendingView) -> tuple[Task, dict[str, TaskInput | pa.Table]]:
         """The task of a view, and what it reads."""
         parts = self._parts(view)
         key = _task_key(self._work, self._snapshot, self._stream, view)
@@ -225,10 +258,10 @@ class _RangeTasks:
         )
         return Task(plans=plans, key=key), self.inputs_of([view])
 
-    def inputs_of(self, views: Sequence[PendingView]) -> dict[str, TaskInput]:
+    def inputs_of(self, views: Sequence[PendingView]) -> dict[str, TaskInput | pa.Table]:
         """The relations that the tasks of these views read."""
         hidden: frozenset[str] = frozenset().union(*(hidden_columns(view.plan, self._stream) for view in views))
-        found = {self._stream: self._rows.input(self._range, "range", hidden=hidden)}
+        found: dict[str, TaskInput | pa.Table] = {self._stream: self._rows.input(self._range, "range", hidden=hidden)}
         for view in views:
             for part in self._parts(view):
                 found |= {_result_name(view.tables[static]): self._static(view.tables[static]) for static in part.statics}
@@ -237,7 +270,7 @@ class _RangeTasks:
     def _parts(self, view: PendingView) -> list[StreamPart]:
         return [part for part in view.plan.streams if part.stream == self._stream]
 
-    def _static(self, table: Table) -> TaskInput:
+    def _static(self, table: Table) -> TaskInput | pa.Table:
         name = _result_name(table)
         if name not in self._statics:
             try:
@@ -263,7 +296,11 @@ def _unreadable(error: PlatformError) -> TaskInput:
 
 def _result_name(table: Table) -> str:
     """A name for the result of a static part, the same for all views that look it up."""
-    return f"static_{table.uuid.hex}"
+    return _static_name(table.uuid)
+
+
+def _static_name(uuid: UUID) -> str:
+    return f"static_{uuid.hex}"
 
 
 def _comparable_query(view: PendingView, part: StreamPart) -> Aggregate:

@@ -119,7 +119,7 @@ def test_only_what_was_appended_is_looked_at(platform, duck, tmp_path, monkeypat
     sales = Sales(platform, duck, tmp_path, np.random.default_rng(1))
     looked = []
     real = standing.find_local
-    monkeypatch.setattr(standing, "find_local", lambda *a, **k: (looked.append(a[2].pieces.row_count), real(*a, **k))[1])
+    monkeypatch.setattr(standing, "find_local", lambda *a, **k: (looked.append(a[1][0].part.pieces.row_count), real(*a, **k))[1])
     sales.append(5000)
     platform.execute("REFRESH SAMPLE plain")
     sales.append(100)
@@ -147,7 +147,7 @@ def test_rows_are_not_missed_after_a_change_of_our_own(platform, duck, tmp_path,
         commit.replace(table, files, [lake.write(table, kept, row_ids=ids)])
     platform.execute("REFRESH SAMPLE plain")
     real = standing.find_local
-    monkeypatch.setattr(standing, "find_local", lambda *a, **k: (looked.append(a[2].pieces.row_count), real(*a, **k))[1])
+    monkeypatch.setattr(standing, "find_local", lambda *a, **k: (looked.append(a[1][0].part.pieces.row_count), real(*a, **k))[1])
     for count in (7, 60):
         sales.append(count)
         for _ in ("read", "stored"):

@@ -26,7 +26,7 @@ from platform_plugin.relations.samples.reservoir.counting import (
     picking_frame,
     read_picked,
 )
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
 
 DEFINITION = SampleDefinition(relation="", source="table", size=40, seed=1)
 
@@ -63,7 +63,8 @@ def lowest(found, size):
 
 def agree(platform, definition, part):
     """Both looks at a part, which must be the same."""
-    here, there = find_local(platform.work, definition, part), count_in_spark(platform.work, definition, part)
+    ((_, here),) = find_local(platform.work, [PartDraw(definition, part)])
+    there = count_in_spark(platform.work, definition, part)
     size = definition.cap(len(here))
     assert lowest(there, size) == lowest(here, size)
     for held in there.values():

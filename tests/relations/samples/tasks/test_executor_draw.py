@@ -20,8 +20,8 @@ from platform_plugin.platform import Platform
 from platform_plugin.relations.samples.definition import SampleDefinition
 from platform_plugin.relations.samples.draw.pieces import read_pieces
 from platform_plugin.relations.samples.reservoir.counting import count_in_spark
-from platform_plugin.relations.samples.reservoir.local import RelationPart, find_local
-from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors
+from platform_plugin.relations.samples.reservoir.local import PartDraw, RelationPart, find_local
+from platform_plugin.relations.samples.tasks.executor_draw import draw_on_executors, prepare_draw
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark_server")]
 
@@ -85,9 +85,13 @@ def lowest(found, size):
 def agree(platform, definition, part):
     """The reservoirs of a part by tasks, which must be those of the process and of Spark's operators."""
     platform.work.engine = "local"
-    here = find_local(platform.work, definition, part)
-    jobs = []
-    drawn = draw_on_executors(platform.work, definition, part, jobs=jobs)
+    ((_, here),) = find_local(platform.work, [PartDraw(definition, part)])
+    planned = prepare_draw(platform.work, definition, part)
+    if planned.is_empty:
+        assert here == {}
+        return {}, None
+    (draw,), job = draw_on_executors(platform.work, [planned])
+    drawn = draw.drawn
     size = definition.cap(max(1, len(here)))
     assert lowest(drawn, size) == lowest(here, size)
     if not definition.is_weighted:
@@ -95,7 +99,7 @@ def agree(platform, definition, part):
     for held in drawn.values():
         assert len(held.keys) == min(size, held.cardinality) or part.bounds
         assert (held.keys <= held.bound).all()
-    return drawn, jobs
+    return drawn, job
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
@@ -117,8 +121,9 @@ def test_what_comes_to_the_client_are_the_rows_of_the_sample_and_two_numbers_a_t
     store(platform, "t", rows_of(8000), 8)
     monkeypatch.setattr(type(platform.work.session), "read_task_slots", lambda _: 8)
     definition = replace(BASE, size=100, where="score < 50")
-    drawn, (job,) = agree(platform, definition, part_of(platform, definition))
+    drawn, job = agree(platform, definition, part_of(platform, definition))
     assert len(job.shares) == 8
+    assert job.metrics.jobs == 1
     assert job.metrics.tasks == 8 + 1, "eight draw, and one merges"
     assert sum(share.rows for share in job.shares) == 8000
     assert sum(share.bytes_written for share in job.shares) == 8 * 100 * 16, "each keeps a whole reservoir, which stays where it is"
@@ -133,7 +138,7 @@ def test_of_a_range_after_a_full_sample_only_rows_come_that_it_takes_in(platform
     definition = DEFINITIONS["condition"]
     part = part_of(platform, definition)
     bound = int(sorted(agree(platform, definition, part)[0][()].keys)[9])
-    drawn, (job,) = agree(platform, definition, replace(part, bounds={(): bound}))
+    drawn, job = agree(platform, definition, replace(part, bounds={(): bound}))
     assert len(drawn[()].keys) == 10
     assert job.metrics.tasks == len(job.shares), "nothing has to be merged"
 
