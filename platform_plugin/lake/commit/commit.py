@@ -107,6 +107,10 @@ class Commit:
             raise InvalidValue(f'commit "{self.message}" is not made yet', hint="leave its block first")
         return self.snapshot
 
+    def add_notes(self, notes: Mapping[str, Any]) -> None:
+        """Add notes to those that the snapshot will have."""
+        self._notes |= notes
+
     # Relations
 
     def create_schema(self, name: str, *, if_not_exists: bool = False) -> None:

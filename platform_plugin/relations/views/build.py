@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from platform_plugin.engine.figures import note_runs
 from platform_plugin.errors import PlatformError
 from platform_plugin.lake.catalogue.relations import RELATION_TABLES, STATE, Declaration, declare_relation
 from platform_plugin.lake.catalogue.tables import Name, View
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from uuid import UUID
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from platform_plugin.algebra.types.data_types import Field
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
     from platform_plugin.lake.commit.commit import Commit
@@ -53,7 +56,7 @@ if TYPE_CHECKING:
     from platform_plugin.relations.views.columns import PartColumns
     from platform_plugin.relations.views.relations import QueryMeaning
 
-    Filling = Callable[["BegunView"], tuple[list[tuple[StateTarget, list[DataFile]]], Mapping[str, int]]]
+    Filling = Callable[["BegunView"], "FilledStates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +85,21 @@ class BegunView:
     streams: Mapping[str, Table]
     tables: Mapping[str, Table]
     statics: Mapping[str, DataFrame]
+    """The rows of static parts that are looked up, where Spark computes them."""
+    static_rows: Mapping[str, pa.Table]
+    """The rows of those that this process has computed."""
     begins: Mapping[str, int]
     reached: Mapping[str, int]
     written: Mapping[UUID, list[DataFile]]
     is_deferred: bool
+
+
+class FilledStates(NamedTuple):
+    """The files that were added to the states of a view, the row of each stream up to which they go, and the engines that ran."""
+
+    written: list[tuple[StateTarget, list[DataFile]]]
+    reached: Mapping[str, int]
+    runs: Sequence[EngineRun]
 
 
 @dataclass(slots=True)
@@ -152,8 +166,8 @@ def put_view(
     digests = static_likeness(plan)
     kept = {part: views.statics[digest] for part, digest in digests.items() if digest in views.statics} | stored
     alone = fill is not None or gate is not None
-    # Filling and judging run on Spark.
-    columns = None if alone or is_deferred else infer_columns(work, plan, streams, snapshot, kept)
+    # Judging runs on Spark.
+    columns = None if gate is not None or is_deferred else infer_columns(work, plan, streams, snapshot, kept)
     if columns is None:
         columns = ask_columns(work, name, plan, streams, snapshot, is_deferred=is_deferred, whole=whole)
     fields = columns.fields
@@ -179,6 +193,7 @@ def put_view(
         streams=streams,
         tables=parts,
         statics={static.name: columns.frames[static.name] for static in plan.statics if static.feeds is None and columns.frames},
+        static_rows={name: rows for name, rows in columns.rows.items() if name in parts},
         begins=begins,
         reached=begins,
         written=views.written,
@@ -188,11 +203,12 @@ def put_view(
         if static.name not in kept:
             _put_static(work, commit, parts[static.feeds or static.name], columns, part=static.name, views=views)
     if fill is not None:
-        filled, reached = fill(begun)
-        begun = replace(begun, reached=reached)
-        for target, files in filled:
+        filled = fill(begun)
+        begun = replace(begun, reached=filled.reached)
+        for target, files in filled.written:
             views.written[target.table.uuid] += files
-        put_answers(commit, filled)
+        put_answers(commit, filled.written)
+        commit.add_notes(note_runs(filled.runs))
     if gate is not None:
         with lake.lease(None if fill is not None else snapshot, holder="gate") as lease:
             views.written[parts[RESULT_PART].uuid] += put_judged(work, commit, begun, gate, lease.snapshot)

@@ -1,20 +1,30 @@
-"""REBUILD VIEW: computes a view again from what its streams and their histories hold, and replaces the old one."""
+"""REBUILD VIEW: computes a view again from what its streams and their histories hold, and replaces the old one.
+
+The engines of maintenance compute it: the kernel in this process or on executors, or Spark SQL.
+"""
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from platform_plugin.engine.measured_run import describe_sql
+from platform_plugin.engine.rates import RunSize
 from platform_plugin.errors import CommitConflict, InvalidValue, PlatformError
 from platform_plugin.lake.catalogue.tables import View
 from platform_plugin.lake.ring.history import read_history
 from platform_plugin.relations.answers import run_answers
 from platform_plugin.relations.bind.names import lake_name, place_errors
 from platform_plugin.relations.follow.ranges import oldest_row_id, read_range_with_history
+from platform_plugin.relations.follow.shared_rows import SharedRows
 from platform_plugin.relations.target import statement_result
-from platform_plugin.relations.views.build import NewView, make_view
+from platform_plugin.relations.views.build import FilledStates, NewView, make_view
 from platform_plugin.relations.views.follow.passes import ViewTask, range_queries
+from platform_plugin.relations.views.follow.pending import PendingView
+from platform_plugin.relations.views.follow.take import assign_range, run_plans
 from platform_plugin.relations.views.plans import prepare_plan
-from platform_plugin.relations.views.read.view import split_name
+from platform_plugin.relations.views.read.view import split_name, static_frames
 from platform_plugin.relations.views.record import CREATED, FROM, PINNED_TABLES, RESULT_PART, read_records
 
 if TYPE_CHECKING:
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from platform_plugin.engine.figures import EngineRun
     from platform_plugin.engine.spark.session.job import ProgressHandler
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
@@ -32,12 +43,14 @@ if TYPE_CHECKING:
     from platform_plugin.relations.follow.ranges import Range
     from platform_plugin.relations.result import Result
     from platform_plugin.relations.views.build import BegunView
+    from platform_plugin.relations.views.follow.take import RangePlan
     from platform_plugin.relations.views.record import ViewRecord
 
 _ATTEMPTS = 3
 _OF_ITS_MAKING = {RESULT_PART, CREATED, FROM, PINNED_TABLES, "same"}
 # What arrives while a rebuild runs is taken up before it ends, so that little is left that could leave the ring until then.
 _ROUNDS = 4
+_NEW_TABLES = "it looks up rows that Spark computes"
 
 
 def run_rebuild(
@@ -47,7 +60,7 @@ def run_rebuild(
     for attempt in range(_ATTEMPTS):
         with work.lake.lease(holder="rebuild") as lease, place_errors(statement.name.span):
             view, record = _find(work, statement, lease.snapshot)
-            filling = _Filling(work, str(view.name), lease.snapshot, timeout=timeout, progress=progress)
+            filling = _Filling(work, str(view.name), record, lease.snapshot, timeout=timeout, progress=progress)
             # The text means what its names stand for now.
             plan, meaning = prepare_plan(work, record.query, lease.snapshot, columns=record.columns)
             options = {name: value for name, value in record.options.items() if name not in _OF_ITS_MAKING}
@@ -110,51 +123,104 @@ class _Filling:
     """Adds all rows from its beginning on to the states of a new view."""
 
     def __init__(
-        self, work: Workspace, name: str, snapshot: Snapshot, *, timeout: timedelta | None, progress: ProgressHandler | None
+        self,
+        work: Workspace,
+        name: str,
+        record: ViewRecord,
+        snapshot: Snapshot,
+        *,
+        timeout: timedelta | None,
+        progress: ProgressHandler | None,
     ) -> None:
         self.rows = 0
+        self._runs: list[EngineRun] = []
+        self._record = record
         self._work = work
         self._name = name
         self._snapshot = snapshot
         self._timeout = timeout
         self._progress = progress
 
-    def run(self, begun: BegunView) -> tuple[list[tuple[StateTarget, list[DataFile]]], Mapping[str, int]]:
+    def run(self, begun: BegunView) -> FilledStates:
         """Consume the rows at the snapshot, then those that have come meanwhile, until few come."""
         work = self._work
         reached = dict(begun.begins)
         written: list[tuple[StateTarget, list[DataFile]]] = []
-        cached: list[DataFrame] = []
         snapshot = self._snapshot
-        self.rows = 0
+        self.rows, self._runs = 0, []
         try:
             for _ in range(_ROUNDS):
                 with work.lake.lease(snapshot, holder="rebuild") as lease:
                     ranges = self._ranges(begun, reached, lease.snapshot)
                     if not ranges:
                         break
-                    taking = ViewTask(
-                        name=self._name,
-                        uuid=begun.uuid,
-                        plan=begun.new.plan,
-                        tables=begun.tables,
-                        ranges=ranges,
-                        statics=begun.statics,
-                        is_deferred=begun.is_deferred,
-                    )
-                    answers = [answer for stream in ranges for answer in range_queries(work, lease.snapshot, stream, [taking], cached)]
-                    found, _ = run_answers(work, answers, timeout=self._timeout, progress=self._progress)
-                    written += found
+                    written += self._consume(begun, ranges, lease.snapshot)
                     reached |= {stream: taken.next_row_id for stream, taken in ranges.items()}
                     self.rows += sum(taken.row_count for taken in ranges.values())
                 snapshot = work.lake.snapshot()
         except PlatformError:
             work.lake.discard(file for _, files in written for file in files)
             raise
+        return FilledStates(written, reached, self._runs)
+
+    def _consume(self, begun: BegunView, ranges: dict[str, Range], snapshot: Snapshot) -> list[tuple[StateTarget, list[DataFile]]]:
+        """The files that ranges add to the states: by an engine that takes them, or else by Spark SQL."""
+        work = self._work
+        # The text may mean something else than when the old view was made: nothing that is known of that is of use.
+        record = replace(self._record, uuid=begun.uuid, options=begun.new.options)
+        view = PendingView(name=self._name, record=record, plan=begun.new.plan, tables=dict(begun.tables), ranges=ranges)
+        engines = work.run_engines(timeout=self._timeout, progress=self._progress)
+        rows = {begun.tables[part].uuid: found for part, found in begun.static_rows.items()}
+        looked_up = [begun.tables[static] for part in begun.new.plan.streams for static in part.statics]
+        plans: dict[str, RangePlan] = {}
+        if all(table.id is not None or table.uuid in rows for table in looked_up):
+            for stream in ranges:
+                plans[stream] = assign_range(work, snapshot, SharedRows(work.lake), [view], engines, stream=stream, statics=rows)
+        taken = run_plans(work, list(plans.values()), engines.executors)
+        self._runs += taken.runs
+        left = [stream for stream in ranges if stream not in plans or plans[stream].left]
+        if not left:
+            return taken.written
+        why = "; ".join(dict.fromkeys(refusal.why for plan in plans.values() for _, refusal in plan.left)) or _NEW_TABLES
+        try:
+            return taken.written + self._ask_spark(begun, {stream: ranges[stream] for stream in left}, ranges, snapshot, why)
+        except BaseException:
+            work.lake.discard(file for _, files in taken.written for file in files)
+            raise
+
+    def _ask_spark(
+        self, begun: BegunView, left: Mapping[str, Range], ranges: Mapping[str, Range], snapshot: Snapshot, why: str
+    ) -> list[tuple[StateTarget, list[DataFile]]]:
+        work, began = self._work, time.monotonic()
+        cached: list[DataFrame] = []
+        task = ViewTask(
+            name=self._name,
+            uuid=begun.uuid,
+            plan=begun.new.plan,
+            tables=begun.tables,
+            ranges=ranges,
+            statics=begun.statics or self._static_frames(begun, snapshot),
+            is_deferred=begun.is_deferred,
+        )
+        try:
+            answers = [answer for stream in left for answer in range_queries(work, snapshot, stream, [task], cached)]
+            found, metrics = run_answers(work, answers, timeout=self._timeout, progress=self._progress)
         finally:
             for frame in cached:
                 frame.unpersist()
-        return written, reached
+        size = RunSize(sum(each.row_count for each in left.values()), len(begun.new.plan.streams))
+        seconds = time.monotonic() - began
+        self._runs.append(describe_sql([self._name], why, size, metrics, seconds=seconds, estimates={}))
+        return found
+
+    def _static_frames(self, begun: BegunView, snapshot: Snapshot) -> dict[str, DataFrame]:
+        """The rows that are looked up, for Spark: those that this process has computed, and stored ones."""
+        from platform_plugin.engine.spark.frames.scan import arrow_relation
+
+        work, plan, rows = self._work, begun.new.plan, begun.static_rows
+        stored = replace(plan, statics=tuple(part for part in plan.statics if part.name not in rows))
+        sent = {name: arrow_relation(work.session, begun.tables[name].fields, found) for name, found in rows.items()}
+        return {**static_frames(work, stored, begun.tables, snapshot), **sent}
 
     def _ranges(self, begun: BegunView, reached: Mapping[str, int], snapshot: Snapshot) -> dict[str, Range]:
         found = {}
