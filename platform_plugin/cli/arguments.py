@@ -134,6 +134,14 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
     sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
     sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
+    sub.add_argument(
+        "--engine",
+        choices=_ENGINES,
+        type=str.lower,
+        metavar="NAME",
+        help="what rewrites files: local or executors (default: as the lake says)",
+    )
+    _add_limits(sub)
     _add_vacuum(command("vacuum", "care:run_vacuum", "delete the files that nobody can need any more", "platform vacuum --dry-run"))
     command(
         "check",

@@ -251,15 +251,18 @@ def _said_snapshots(number: int, older_than: timedelta | None) -> str:
 def run_merge(given: argparse.Namespace) -> int:
     """Rewrite a table's small files into few large ones."""
     url = lake_url(given)
-    from platform_plugin.lake.lake import Lake
+    from platform_plugin.platform import Platform
+    from platform_plugin.relations.tables.merge import merge_files
 
-    with Lake.open(url) as lake, ProgressLine(f"merging {given.table}"):
-        merged = lake.merge(read_written_name(given.table))
+    line = ProgressLine(f"merging {given.table}")
+    with Platform.open(url, engine=given.engine, watcher=line.watch, limits=dict(given.engine_limit)) as platform, line:
+        merged, run = merge_files(platform.work, read_written_name(given.table), progress=line.advance)
     if given.json:
-        print_document(asdict(merged))
+        print_document(asdict(merged) | {"engine": None if run is None else run.document()})
         return 0
     said = f"{count_text(merged.rows, 'row')} kept, {count_text(merged.rows_dropped, 'deleted row')} left out"
-    print(f"{count_text(merged.files_before, 'file')} became {merged.files_after}: {said}")
+    tasks = "" if run is None or not run.tasks else f", by {count_text(run.tasks, 'task')} on executors"
+    print(f"{count_text(merged.files_before, 'file')} became {merged.files_after}: {said}{tasks}")
     return 0
 
 

@@ -425,12 +425,19 @@ class Lake(DataFolder):
 
         return vacuum.vacuum(self, grace=vacuum.GRACE if grace is None else grace, dry_run=dry_run)
 
-    def merge(self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None) -> merge.MergeOutcome:
-        """Rewrite a table's small files, deleted rows and inlined rows into few files of the target size; its rows stay the same."""
+    def merge(
+        self, name: str | tuple[str, str] | Name, *, target_bytes: int | None = None, rewriter: merge.Rewriter | None = None
+    ) -> merge.MergeOutcome:
+        """Rewrite a table's small files, deleted rows and inlined rows into few files of the target size; its rows stay the same.
+
+        A `rewriter` writes the files in other processes.
+        """
         from platform_plugin.lake.upkeep import merge
 
         table = self.table(name)
-        return merge.merge(self, table, target_bytes=target_bytes or table.file_options.target_bytes or files.TARGET_FILE_BYTES)
+        return merge.merge(
+            self, table, target_bytes=target_bytes or table.file_options.target_bytes or files.TARGET_FILE_BYTES, rewriter=rewriter
+        )
 
 
 def _read_relation(connection: Connection, name: Name, snapshot: Snapshot) -> Table | View | None:

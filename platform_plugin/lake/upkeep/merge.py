@@ -21,16 +21,19 @@ from platform_plugin.lake.read.scan import fields_of_version
 from platform_plugin.lake.upkeep.expire import forget_files, schedule_deletion
 from platform_plugin.lake.upkeep.merge_edges import read_edges
 from platform_plugin.lake.upkeep.merge_groups import find_groups
-from platform_plugin.lake.upkeep.merge_rewriting import RewrittenFile, rewrite, rewrite_inlined
+from platform_plugin.lake.upkeep.merge_rewriting import RewrittenFile, prepare_rewrites, rewrite_inlined
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from sqlalchemy.engine import Connection
 
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.writer import Writer
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.upkeep.merge_rewriting import GroupRewrite
+
+    Rewriter = Callable[[Sequence[GroupRewrite]], Iterable[Sequence[RewrittenFile]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +47,22 @@ class MergeOutcome:
     inlined_rows: int
 
 
-def merge(lake: Lake, table: Table, *, target_bytes: int) -> MergeOutcome:
-    """Merge small files into large ones that every snapshot can read; a conflict if others change the same files meanwhile."""
+def merge(lake: Lake, table: Table, *, target_bytes: int, rewriter: Rewriter | None = None) -> MergeOutcome:
+    """Merge small files into large ones that every snapshot can read; a conflict if others change the same files meanwhile.
+
+    A `rewriter` writes the new files in other processes; without one this process does, a group of files after the other.
+    """
     base = lake.snapshot()
     with lake.reading() as connection:
         oldest = connection.execute(sa.select(sa.func.min(c.SNAPSHOT.c.snapshot_id))).scalar_one()
         groups = find_groups(connection, table, base, target_bytes=target_bytes)
         inlined = _inlined_tables(connection, table)
         edges = read_edges(connection, table)
+        rewrites = prepare_rewrites(connection, table, groups, base, oldest)
     rewritten: list[RewrittenFile] = []
     try:
-        for group in groups:
-            rewritten += rewrite(lake, table, group, base, oldest)
+        for made in (each.run(lake) for each in rewrites) if rewriter is None else rewriter(rewrites):
+            rewritten += made
         for kept in inlined:
             rewritten += rewrite_inlined(lake, table, kept, base, oldest, edges=edges)
     except BaseException:

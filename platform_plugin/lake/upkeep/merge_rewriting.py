@@ -35,11 +35,15 @@ from platform_plugin.lake.upkeep.merge_groups import MergeGroup
 from platform_plugin.lake.values.types import FIELD_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sqlalchemy.engine import Connection
 
     from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.lake.catalogue.tables import Snapshot, Table
+    from platform_plugin.lake.files.data_folder import DataFolder
     from platform_plugin.lake.lake import Lake
+    from platform_plugin.lake.read.changes import DeleteVersion
     from platform_plugin.lake.read.scan import FileScan
     from platform_plugin.lake.upkeep.merge_edges import SegmentEdges
 
@@ -80,33 +84,67 @@ class MergedRows:
         return MergedRows(rows=self.rows.take(places), row_ids=self.row_ids[places], added=self.added[places], deleted=self.deleted[places])
 
 
-def rewrite(lake: Lake, table: Table, group: MergeGroup, base: Snapshot, oldest: int) -> list[RewrittenFile]:
-    """Write the rows of a group, with their ids and snapshots, as new files; an empty list if that would change nothing."""
-    with lake.reading() as connection:
-        versions = read_delete_versions(connection, table, [file.id for file in group.files])
-        inlined = read_inlined_deletes(connection, table, base.id)
-    piles = []
-    for file in group.files:
-        whole = _read_whole(lake, group.fields, file, base)
-        for version in versions.get(file.id, ()):
-            positions, at = read_delete_file(lake, version.list, base, limit=file.record_count)
-            whole.deleted[positions] = np.minimum(whole.deleted[positions], version.begin_snapshot if at is None else at)
-        for position, snapshot_id in inlined.get(file.id, ()):
-            whole.deleted[position] = min(whole.deleted[position], snapshot_id)
-        piles.append(whole.take(np.flatnonzero(whole.deleted > oldest)))
-    total = sum(file.record_count for file in group.files)
-    pile = MergedRows(
-        rows=pa.concat_tables([pile.rows for pile in piles]),
-        row_ids=np.concatenate([pile.row_ids for pile in piles]),
-        added=np.concatenate([pile.added for pile in piles]),
-        deleted=np.concatenate([pile.deleted for pile in piles]),
-    )
-    if len(group.files) == 1 and pile.rows.num_rows == total:
-        return []
-    return [_write(lake, table, pile, group, total=total, oldest=oldest)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRewrite:
+    """The rewriting of a group of files, with all that the catalogue says of them: it runs where there is none, and travels by pickle."""
+
+    table: Table
+    group: MergeGroup
+    base: Snapshot
+    oldest: int
+    deletes: Mapping[int, Sequence[DeleteVersion]]
+    inlined_deletes: Mapping[int, Sequence[tuple[int, int]]]
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the files."""
+        return sum(file.size_bytes for file in self.group.files)
+
+    @property
+    def row_count(self) -> int:
+        """The number of their rows, deleted ones included."""
+        return sum(file.record_count for file in self.group.files)
+
+    def run(self, folder: DataFolder) -> list[RewrittenFile]:
+        """Write the rows of the group, with their ids and snapshots, as new files; an empty list if that would change nothing."""
+        group, piles = self.group, []
+        for file in group.files:
+            whole = _read_whole(folder, group.fields, file, self.base)
+            for version in self.deletes.get(file.id, ()):
+                positions, at = read_delete_file(folder, version.list, self.base, limit=file.record_count)
+                whole.deleted[positions] = np.minimum(whole.deleted[positions], version.begin_snapshot if at is None else at)
+            for position, snapshot_id in self.inlined_deletes.get(file.id, ()):
+                whole.deleted[position] = min(whole.deleted[position], snapshot_id)
+            piles.append(whole.take(np.flatnonzero(whole.deleted > self.oldest)))
+        pile = MergedRows(
+            rows=pa.concat_tables([pile.rows for pile in piles]),
+            row_ids=np.concatenate([pile.row_ids for pile in piles]),
+            added=np.concatenate([pile.added for pile in piles]),
+            deleted=np.concatenate([pile.deleted for pile in piles]),
+        )
+        if len(group.files) == 1 and pile.rows.num_rows == self.row_count:
+            return []
+        return [_write(folder, self.table, pile, group, total=self.row_count, oldest=self.oldest)]
 
 
-def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snapshot) -> MergedRows:
+def prepare_rewrites(connection: Connection, table: Table, groups: Sequence[MergeGroup], base: Snapshot, oldest: int) -> list[GroupRewrite]:
+    """The rewriting of each group."""
+    versions = read_delete_versions(connection, table, [file.id for group in groups for file in group.files])
+    inlined = read_inlined_deletes(connection, table, base.id)
+    return [
+        GroupRewrite(
+            table=table,
+            group=group,
+            base=base,
+            oldest=oldest,
+            deletes={file.id: versions[file.id] for file in group.files if file.id in versions},
+            inlined_deletes={file.id: inlined[file.id] for file in group.files if file.id in inlined},
+        )
+        for group in groups
+    ]
+
+
+def _read_whole(lake: DataFolder, fields: Sequence[Field], file: FileScan, base: Snapshot) -> MergedRows:
     """All rows of a file, deleted ones included: which of them are dropped is decided by snapshots."""
     everything = file._replace(deletes=None, positions=(), until=None)
     fields = tuple(map(stored_field, fields))
@@ -120,7 +158,7 @@ def _read_whole(lake: Lake, fields: Sequence[Field], file: FileScan, base: Snaps
     )
 
 
-def _write(lake: Lake, table: Table, pile: MergedRows, group: MergeGroup, *, total: int, oldest: int) -> RewrittenFile:
+def _write(lake: DataFolder, table: Table, pile: MergedRows, group: MergeGroup, *, total: int, oldest: int) -> RewrittenFile:
     """Write one merged file and its delete file; rows older than all kept snapshots need not say how old."""
     added, row_ids = np.maximum(pile.added, oldest), pile.row_ids
     path = new_path(table)
@@ -156,7 +194,7 @@ def _known(schema: pa.Schema, table: Table) -> Iterable[Field]:
     return (field for field in table.fields if field.id in ids)
 
 
-def _write_deletes(lake: Lake, table: Table, data_path: str, positions: Any, snapshots: Any) -> DeleteFile:
+def _write_deletes(lake: DataFolder, table: Table, data_path: str, positions: Any, snapshots: Any) -> DeleteFile:
     """A delete file in which every position says which snapshot deleted it."""
     path = new_path(table, suffix="-delete")
     schema = pa.schema(
