@@ -132,16 +132,7 @@ def build_parser() -> argparse.ArgumentParser:
     which.add_argument("--older-than", type=parse_age, metavar="AGE", help="such as 12h or 7d")
     which.add_argument("--all", action="store_true", help="of any age")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be forgotten")
-    sub = command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users")
-    sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
-    sub.add_argument(
-        "--engine",
-        choices=_ENGINES,
-        type=str.lower,
-        metavar="NAME",
-        help="what rewrites files: local or executors (default: as the lake says)",
-    )
-    _add_limits(sub)
+    _add_merge(command("merge", "care:run_merge", "rewrite a table's small files into few; its rows stay the same", "platform merge users"))
     _add_vacuum(command("vacuum", "care:run_vacuum", "delete the files that nobody can need any more", "platform vacuum --dry-run"))
     command(
         "check",
@@ -262,6 +253,13 @@ def _add_validate(sub: argparse.ArgumentParser) -> None:
         choices=("arrow", "spark"),
         help="arrow: up to most_rows rows in this process, spark: all of them (default: the suite's)",
     )
+    _add_limits(sub)
+
+
+def _add_merge(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("table", metavar="TABLE", help="relation or schema.relation")
+    what = "what rewrites files: local or executors (default: as the lake says)"
+    sub.add_argument("--engine", choices=_ENGINES, type=str.lower, metavar="NAME", help=what)
     _add_limits(sub)
 
 
