@@ -216,7 +216,7 @@ class FolderStore:
         part.write_text(fault)
         part.replace(self.folder / "fault")
 
-    def keys(self) -> set[str]:
+    def list_keys(self) -> set[str]:
         return {unquote(file.name) for bucket in (self.folder / "objects").iterdir() for file in bucket.iterdir()}
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import types as t
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from platform_plugin.engine.spark.frames.task_scan import frame_of_shares
 from platform_plugin.engine.spark.tasks.source_files import FILE_COLUMN, INDEX_COLUMN, VALUE_COLUMN, ParquetProgram, TextProgram
@@ -93,13 +95,39 @@ def read_parquet_by_tasks(session: Session, uris: Sequence[str], schema: t.Struc
 
 
 def read_parquet_schema(uri: str) -> t.StructType:
-    """The columns of a Parquet file, as Spark would name their types."""
+    """The columns of a Parquet file, in the types that Spark would read."""
     import fsspec
     import pyarrow.parquet as pq
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     with explain_storage_errors(uri), fsspec.open(uri, "rb") as file:
-        return from_arrow_schema(pq.read_schema(file))
+        try:
+            own = pq.read_schema(file)
+            return from_arrow_schema(pa.schema([(field.name, _plain(field.type)) for field in own]), prefer_timestamp_ntz=True)
+        except (pa.ArrowException, PySparkException) as error:
+            why = str(error).splitlines()[0]
+            raise StorageError(f'file "{uri}" can\'t be read', detail=why, hint="check that it is a whole Parquet file") from error
+
+
+_PLAIN = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type that Spark has for an Arrow type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    return _PLAIN.get(kind, kind)
 
 
 def _divide(session: Session, uris: Sequence[str]) -> list[list[str]]:

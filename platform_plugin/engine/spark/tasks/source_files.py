@@ -113,11 +113,13 @@ class TextProgram:
     def _check_header(self, line: bytes, uri: str) -> None:
         if self.names is None:
             return
-        found = next(csv.reader([line.decode(errors="replace")], delimiter=self.delimiter, quotechar=self.quote or None), [])
+        text = line.decode(errors="replace")
+        is_plain = len(self.delimiter) == 1 and self.quote
+        found = next(csv.reader([text], delimiter=self.delimiter, quotechar=self.quote), []) if is_plain else text.split(self.delimiter)
         if [name.strip().lower() for name in found] != [name.lower() for name in self.names]:
             raise InvalidValue(
                 f'the header of file "{uri}" does not name the columns',
-                detail=f"it is {line.decode(errors='replace')[:200]}, for {', '.join(self.names)}",
+                detail=f"it is {text[:200]}, for {', '.join(self.names)}",
                 hint="name the columns in the order of the file: COPY t (a, b) FROM …",
             )
 
