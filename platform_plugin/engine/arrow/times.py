@@ -31,6 +31,9 @@ UNITS = {
 _PART = re.compile(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)")
 _LENGTH = re.compile(rf"(?:{_PART.pattern})+")
 _LARGEST = 1 << 62
+_CALENDAR = re.compile(r"INTERVAL\s+('?)(-?\d{1,6})\1\s+(YEAR|MONTH|DAY)S?", re.IGNORECASE)
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The days of years that every reader of dates knows: 0001-01-01 and 9999-12-31."""
 _ZONED = pa.timestamp("us", tz="UTC")
 _PLAIN = pa.timestamp("us")
 _FLOORS: Mapping[str, str] = {
@@ -46,6 +49,35 @@ _MONDAY = np.int64(4 * DAY)
 _LETTERS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "E": "%a", "EEE": "%a", "EEEE": "%A"}
 _PATTERN = re.compile(r"[A-Za-z]+|'|[^A-Za-z']+")
 _WRITTEN = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?")
+
+
+def read_calendar_unit(text: str) -> tuple[int, int] | None:
+    """The months and days of an interval of one whole number of years, months or days, as it is written; None for other intervals.
+
+    >>> read_calendar_unit("INTERVAL '90' DAY"), read_calendar_unit("interval 2 years"), read_calendar_unit("INTERVAL '1' HOUR")
+    ((0, 90), (24, 0), None)
+    """
+    found = _CALENDAR.fullmatch(text.strip())
+    if found is None:
+        return None
+    number, unit = int(found[2]), found[3].lower()
+    return (0, number) if unit == "day" else (number * (12 if unit == "year" else 1), 0)
+
+
+def shift_dates(days: Any, months: int, more: int) -> Any:
+    """Dates so many months and days later; a month that is too short gives its last day, as in Spark. None beyond the years 1 to 9999."""
+    whole = days if isinstance(days, pa.Scalar) else pa.chunked_array([days]) if isinstance(days, pa.Array) else days
+    dates = pa.array([whole.as_py()], pa.date32()) if isinstance(whole, pa.Scalar) else whole.combine_chunks()
+    numbers = pc.fill_null(dates.cast(pa.int32()), 0).to_numpy(zero_copy_only=False).astype("datetime64[D]")
+    begins = numbers.astype("datetime64[M]")
+    target = begins + np.timedelta64(months, "M")
+    length = ((target + np.timedelta64(1, "M")).astype("datetime64[D]") - target.astype("datetime64[D]")).astype(np.int64)
+    inside = np.minimum((numbers - begins.astype("datetime64[D]")).astype(np.int64), length - 1)
+    shifted = (target.astype("datetime64[D]").astype(np.int64) + inside if months else numbers.astype(np.int64)) + more
+    if len(shifted) and (shifted.min() < _FIRST_DAY or shifted.max() > _LAST_DAY):
+        return None
+    found = pa.array(shifted.astype(np.int32), pa.int32(), mask=dates.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
+    return found[0] if isinstance(days, pa.Scalar) else found
 
 
 def read_length(text: str) -> int | None:

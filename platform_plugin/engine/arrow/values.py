@@ -30,7 +30,7 @@ from platform_plugin.engine.arrow.decimals import (
     widest_decimal,
 )
 from platform_plugin.engine.arrow.functions import call_function, match_like, part_of_day
-from platform_plugin.engine.arrow.times import is_time, read_length, read_time
+from platform_plugin.engine.arrow.times import is_time, read_calendar_unit, read_length, read_time, shift_dates
 from platform_plugin.engine.refusal import RefusedByEngine
 
 if TYPE_CHECKING:
@@ -236,7 +236,9 @@ def evaluate_node(node: exp.Expr, rows: ArrowRows) -> Any:
     if type(node) in _COMPARE:
         return compare_values(type(node), evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
     if type(node) in CHECKED:
-        return _calculated(node, evaluate_node(node.this, rows), evaluate_node(node.expression, rows))
+        left = evaluate_node(node.this, rows)
+        step = _calendar_step(node) if left.type == pa.date32() else None
+        return _calculated(node, left, evaluate_node(node.expression, rows)) if step is None else _shifted(left, *step)
     raise NotSupportedByArrow(describe_unsupported(node), operator=node.key)
 
 
@@ -328,6 +330,24 @@ def _is_among(value: Any, found: pa.Table) -> Any:
     met = pc.is_in(value, value_set=among.drop_null())
     unknown = pc.or_(pc.is_null(value), pc.and_(pc.invert(met), pa.scalar(among.null_count > 0)))
     return pc.if_else(unknown, pa.scalar(None, pa.bool_()), met)
+
+
+def _calendar_step(node: exp.Expr) -> tuple[int, int] | None:
+    """The months and days that are added to a date, or taken from it, which stays a date."""
+    by = node.args.get("expression")
+    while isinstance(by, exp.Paren):
+        by = by.this
+    if not isinstance(node, exp.Add | exp.Sub) or not isinstance(by, exp.Literal) or by.is_string:
+        return None
+    step = read_calendar_unit(str(by.this))
+    return step if step is None or isinstance(node, exp.Add) else (-step[0], -step[1])
+
+
+def _shifted(days: Any, months: int, more: int) -> Any:
+    found = shift_dates(days, months, more)
+    if found is None:
+        raise NotSupportedByArrow("a date of other years than 1 to 9999", for_good=False)
+    return found
 
 
 def _calculated(node: exp.Expr, left: Any, right: Any) -> Any:

@@ -163,7 +163,13 @@ def test_values_and_types_are_those_of_spark(spark_session: Session) -> None:
     """Some of the queries, over rows that hold every value of every type."""
     compare(
         spark_session,
-        [*[*WINDOWS, *SETS, *AGGREGATES, *SUB_QUERIES][::9], *BY_SPARK_ALONE[5 : -len(STRUCTS) - len(NUMBERS)], *STRUCTS[::5], *NUMBERS],
+        [
+            *[*WINDOWS, *SETS, *AGGREGATES, *SUB_QUERIES][::9],
+            *CALENDAR[::3],
+            *BY_SPARK_ALONE[5 : -len(STRUCTS) - len(NUMBERS)],
+            *STRUCTS[::5],
+            *NUMBERS,
+        ],
     )
 
 
@@ -171,7 +177,7 @@ def test_values_and_types_are_those_of_spark(spark_session: Session) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_so_are_those_of_all_queries(spark_session: Session) -> None:
-    compare(spark_session, [*QUERIES, *BY_SPARK_ALONE])
+    compare(spark_session, [*QUERIES, *CALENDAR, *BY_SPARK_ALONE])
 
 
 def _types(table: pa.Table) -> list[pa.DataType]:
@@ -206,6 +212,12 @@ def compare(spark_session: Session, queries: list[str]) -> None:
 
 
 QUERIES = [*JOINS, *WINDOWS, *SETS, *AGGREGATES, *SUB_QUERIES]
+_STEPS = ("1 YEAR", "'-13' MONTH", "'1' MONTH", "90 DAYS", "'0' DAY", "11 months")
+CALENDAR = [
+    f"SELECT k FROM a WHERE d {sign} INTERVAL {step} < DATE '2024-02-29' {other} INTERVAL {step}"
+    for step in _STEPS
+    for sign, other in (("+", "-"), ("-", "+"))
+]
 BY_SPARK_ALONE = [
     *JOINS_BY_SPARK,
     # DuckDB gives a grand total of no rows.

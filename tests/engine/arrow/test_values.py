@@ -1,13 +1,17 @@
 """Expressions over Arrow columns: what is evaluated here has the values and the types that Spark gives, digit by digit."""
 
-from datetime import date
+import calendar
+from datetime import date, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from platform_plugin.algebra.plan.nodes import Column
 from platform_plugin.engine.arrow.decimals import to_doubles
+from platform_plugin.engine.arrow.times import shift_dates
 from platform_plugin.engine.arrow.values import ArrowRows, NotSupportedByArrow, evaluate_node, repeat_value
 from platform_plugin.operators.group.body import read_body
 
@@ -256,3 +260,25 @@ def test_doubles_of_slices_and_of_no_rows():
     assert to_doubles(column[:0]).to_pylist() == to_doubles(pa.chunked_array([], column.type)).to_pylist() == []
     assert to_doubles(decimals(30, 4, "900719925474.0993")) is None, "more digits than a double holds"
     assert to_doubles(decimals(30, 4, "900719925474.0991", None)).to_pylist() == [900719925474.0991, None]
+
+
+@given(
+    days=st.lists(st.one_of(st.none(), st.dates()), max_size=20),
+    step=st.one_of(st.tuples(st.integers(-30_000, 30_000), st.just(0)), st.tuples(st.just(0), st.integers(-(10**6), 10**6))),
+)
+def test_dates_are_shifted_as_a_calendar_says(days, step):
+    months, more = step
+
+    def shift(day):
+        if day is None:
+            return None
+        year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+        return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1])) + timedelta(days=more)
+
+    found = shift_dates(pa.array(days, pa.date32()), months, more)
+    try:
+        expected = [shift(day) for day in days]
+    except (ValueError, OverflowError, IndexError):
+        assert found is None
+    else:
+        assert found.to_pylist() == expected

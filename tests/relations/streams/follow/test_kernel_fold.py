@@ -134,16 +134,18 @@ def test_sessions_of_all_admitted_queries_are_what_the_queries_give(spark_server
     with Platform.create(tmp_path / "lake") as platform:
         fill(platform)
         different = {}
-        for name, query in ADMITTED.items():
+        # The first of rows is that with the lowest id in a session, and any in a plain query over several files.
+        ordered = {name: query for name, query in ADMITTED.items() if not re.search(r"\b(first|last|any_value|first_value)\(", query)}
+        for name, query in ordered.items():
             expected = bag(list(platform.execute(query)))
             result = platform.execute(session_of(query))
             without_spark += result.metrics is None
             found = bag(list(result))
             if found != expected:
                 different[name] = (found, expected)
-    print(f"{without_spark} of {len(ADMITTED)} sessions needed no Spark")
+    print(f"{without_spark} of {len(ordered)} sessions needed no Spark")
     assert sorted(different) == [], different
-    assert without_spark >= len(ADMITTED) // 2
+    assert without_spark >= len(ordered) // 2
 
 
 @pytest.mark.parametrize("by", ["statement", "producer"])
