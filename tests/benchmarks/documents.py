@@ -26,6 +26,7 @@ from platform_plugin.engine.spark.server.runtime import RUNTIME_VARIABLE
 from platform_plugin.engine.spark.server.settings import ServerSettings
 from platform_plugin.errors import PlatformError
 from platform_plugin.maintenance.run import run_maintenance
+from platform_plugin.orchestration.sensors.waiting import read_waiting
 from platform_plugin.platform import Platform
 from tests.benchmarks import views as aim
 from tests.benchmarks.report import CLOCK_OF_PYTHON, Report, clock, count_server
@@ -305,8 +306,7 @@ def waiting(report: Report, folder: Path) -> None:
 
 def read_lag(platform: Platform) -> int:
     """The rows of `events` that the slowest view has not consumed."""
-    rows = platform.execute("SHOW VIEWS").arrow()
-    return max(int(value or 0) for value in rows.column("rows_behind").to_pylist())
+    return max(view.rows for view in read_waiting(platform.lake, platform.lake.snapshot()))
 
 
 def state(report: Report, folder: Path) -> None:
