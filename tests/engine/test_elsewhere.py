@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from platform_plugin.engine.spark.server.attach import start, stop
@@ -49,7 +54,17 @@ def way(request, tmp_path_factory, s3_endpoint):
         yield (runtime.path, None) if request.param == "cluster" else (None, f"sc://127.0.0.1:{port}/;use_ssl=false;token={token}")
 
 
-@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.skip(reason="Spark SQL has no file system of object stores here"))])
+def read_with_duckdb(platform, folder, query):
+    """The rows of a query over one relation, whose rows Arrow reads from wherever they are; this DuckDB has no file system for stores."""
+    (name,) = set(re.findall(r"FROM (\w+)", query))
+    pq.write_table(platform.lake.read(name), folder / "read.parquet")
+    text = query.replace(f"FROM {name}", "FROM 'read.parquet'")
+    code = f"import duckdb, json; print(json.dumps(duckdb.sql({text!r}).fetchall(), default=int))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    return [tuple(row) for row in json.loads(done.stdout)]
+
+
+@pytest.fixture(params=["folder", "s3"])
 def place(request, way, broker, postgres_database, tmp_path):
     monkeypatch, duck = (request.getfixturevalue(name) for name in ("monkeypatch", "duck"))
     runtime, endpoint = way
@@ -59,7 +74,11 @@ def place(request, way, broker, postgres_database, tmp_path):
     (tmp_path / "incoming" / "people").mkdir()
     url = postgres_database.lake_url(f"{root}/data")
     with Platform.create(f"{url}&spark={endpoint}" if endpoint else url, limits={"task_least_rows": 1}) as platform:
-        yield Place(platform=platform, incoming=f"{root}/incoming", broker=broker, rows=lambda query: duck(url).rows(query))
+
+        def rows(query):
+            return duck(url).rows(query) if request.param == "folder" else read_with_duckdb(platform, tmp_path, query)
+
+        yield Place(platform=platform, incoming=f"{root}/incoming", broker=broker, rows=rows)
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=lambda piece: piece.__name__)

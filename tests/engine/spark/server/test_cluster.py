@@ -32,6 +32,10 @@ from platform_plugin.platform import Platform
 from tests.cli.conftest import COMMAND, ROOT
 from tests.standalone import StandaloneCluster, find_free_port
 
+OLDER = """
+import collections, sys
+sys.version_info = collections.namedtuple("Version", "major minor micro releaselevel serial")(3, 9, 1, "final", 0)
+"""
 OWN = ExecutorVersions("here", "3.11.7", "4.3.0", "26.0.1", "abc")
 SMALL = ["--cores", "2", "--memory", "512m", "--executor-memory", "512m", "--executor-cores", "1"]
 
@@ -177,7 +181,7 @@ def fake_python(folder, name, lines):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("import sys\nsys.version_info = (3, 9, 1, 'final', 0)\n", r"the executors run Python 3.9, and the server runs 3\.\d+"),
+        (OLDER, r"the executors run Python 3.9, and the server runs 3\.\d+"),
         ("import pyspark\npyspark.__version__ = '4.2.0'\n", "have Spark 4.2.0, and the server has"),
         ("import sys\nsys.modules['pyarrow'] = None\n", "has no pyarrow"),
         (None, "the executors can't run Python"),
