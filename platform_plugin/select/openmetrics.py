@@ -149,6 +149,11 @@ def _stalls(read: Callable[[Any], float | None]) -> Callable[[MetricSources], It
     return found
 
 
+def _offsets(sources: MetricSources) -> Iterable[tuple[Labels, float | None]]:
+    offsets = () if sources.overview is None else sources.overview.offsets
+    return [((*_named(each.schema, each.name), ("partition", each.partition)), each.offset) for each in offsets]
+
+
 def _pinned(sources: MetricSources) -> Iterable[tuple[Labels, float | None]]:
     pinned = () if sources.overview is None else sources.overview.pinned
     return [(_named(each.schema, each.name), len(each.tables)) for each in pinned]
@@ -191,7 +196,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     MetricFamily(
         "platform_waiting_rows",
         "",
-        "Rows that a view or sample has not consumed; readers see them nevertheless.",
+        "Rows that a view or sample has not consumed, which readers see nevertheless, or that a stream has not read from another one.",
         _of_relations(lambda each, _: each.rows_waiting),
     ),
     MetricFamily(
@@ -200,6 +205,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
         "For how long the oldest of these rows has waited.",
         _of_relations(lambda each, now: each.lag_seconds(now)),
     ),
+    MetricFamily("platform_feed_offset", "", "The offset of the next record that a stream reads from a partition of its topic.", _offsets),
     MetricFamily("platform_consumer_lag_snapshots", "snapshots", "Snapshots that a consumer of a table's changes is behind.", _consumers),
     MetricFamily("platform_stall", "", "1 for what is stalled: by an error in its maintenance, or by a gate.", _stalls(lambda _: 1.0)),
     MetricFamily("platform_stall_timestamp_seconds", "seconds", "Since when it is stalled.", _stalls(lambda each: each.since.timestamp())),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Rows = list[tuple[Any, ...]]
 
 _LOCAL = "platform+local://"
+# What the input of a cursor in a topic begins with.
+_PARTITION = "partition "
 # The options of a continuous view that say which tables it read once, and at which snapshot.
 _PINNED, _CREATED = "pinned_tables", "created"
 # The newest snapshot has what no snapshot has ended, so that both databases read these from an index.
@@ -80,8 +82,15 @@ _OWN_WAITING = """
         SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = c.input AND g.next_row_id > c.position
     )
     FROM platform_cursor c JOIN platform_relation r ON r.relation_uuid = c.owner JOIN platform_stream s ON s.relation_uuid = c.input
-    WHERE c.end_snapshot IS NULL
+    WHERE c.end_snapshot IS NULL AND c.note IS NULL
 """
+# Cursors of feeds: of one that follows another relation, the note says how many rows it has of that; of a topic, the input is a partition.
+_FEEDS = """
+    SELECT c.owner, c.input, c.position, c.note, s.next_row_id
+    FROM platform_cursor c JOIN platform_stream o ON o.relation_uuid = c.owner LEFT JOIN platform_stream s ON s.relation_uuid = c.input
+    WHERE c.end_snapshot IS NULL ORDER BY c.owner, c.input
+"""
+_OLDEST = "SELECT min(arrived_at) FROM platform_segment WHERE relation_uuid = '{uuid}' AND next_row_id > {row}"
 _WAITING = f"""
     SELECT w.view_uuid, coalesce(s.next_row_id, w.position) - w.position, (
         SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = w.stream_uuid AND g.next_row_id > w.position
@@ -152,6 +161,16 @@ class ConsumedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FeedOffset:
+    """A stream that reads a topic, a partition of this, and the offset of the next record that it reads there."""
+
+    schema: str
+    name: str
+    partition: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LastEngine:
     """What maintained some relations last: the engine, its reason, what it was estimated to take and took, and its tasks."""
 
@@ -190,6 +209,7 @@ class Overview:
     """Those of the newest snapshot with states and all else that belongs to relations; files of older snapshots are not among them."""
     oldest_leased: int | None = None
     """The oldest snapshot that a lease keeps."""
+    offsets: tuple[FeedOffset, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -319,6 +339,19 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         stalls=_stalls(catalogue, uuids),
         pinned=_pinned(catalogue),
         consumers=_consumers(catalogue),
+        offsets=_offsets(catalogue),
+    )
+
+
+def _offsets(catalogue: Catalogue) -> tuple[FeedOffset, ...]:
+    """How far streams have read their topics."""
+    if not catalogue.has("platform_cursor") or not catalogue.has("platform_stream"):
+        return ()
+    names = {str(uuid): (schema, name) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
+    return tuple(
+        FeedOffset(schema=names[owner][0], name=names[owner][1], partition=of.removeprefix(_PARTITION), offset=int(position))
+        for owner, of, position, *_ in catalogue.rows(_FEEDS)
+        if of.startswith(_PARTITION) and owner in names
     )
 
 
@@ -415,7 +448,7 @@ def _waiting(catalogue: Catalogue) -> dict[str, tuple[int, datetime | None]]:
     picked = {str(owner): int(rows) for owner, rows in catalogue.rows(_PICKED)} if catalogue.has("platform_ended_pick") else {}
     own = catalogue.rows(_OWN_WAITING) if catalogue.has("platform_relation") else []
     own = [(owner, rows - picked.get(str(owner), 0), since) for owner, rows, since in own]
-    for view, rows, since in [*catalogue.rows(_WAITING), *own]:
+    for view, rows, since in [*catalogue.rows(_WAITING), *own, *_feeds_waiting(catalogue)]:
         count, oldest = found.get(str(view), (0, None))
         moment = _moment(since) if since is not None and rows > 0 else None
         known = [each for each in (oldest, moment) if each is not None]
@@ -423,6 +456,17 @@ def _waiting(catalogue: Catalogue) -> dict[str, tuple[int, datetime | None]]:
     for view, since in catalogue.rows(_LOGGED) if catalogue.has("platform_arrival_log") else []:
         rows, oldest = found[str(view)]
         found[str(view)] = rows, min(each for each in (oldest, _moment(since)) if each is not None)
+    return found
+
+
+def _feeds_waiting(catalogue: Catalogue) -> Rows:
+    """The same of streams that follow other streams."""
+    found: Rows = []
+    for owner, of, _, note, end in catalogue.rows(_FEEDS):
+        reached = None if end is None or not note else json.loads(note).get("next_row_id")
+        if reached is not None:
+            waiting = max(0, int(end) - int(reached))
+            found.append((owner, waiting, catalogue.rows(_OLDEST.format(uuid=of, row=int(reached)))[0][0] if waiting else None))
     return found
 
 

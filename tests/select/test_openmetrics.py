@@ -13,6 +13,8 @@ from platform_plugin.lake.catalogue.stalls import note_stall
 from platform_plugin.lake.catalogue.tables import Name
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
+from platform_plugin.relations.streams.feeds.ingest import run_ingest
+from platform_plugin.relations.streams.feeds.positions import note_offset
 from platform_plugin.select.openmetrics import FAMILIES, MetricSources, list_metrics, render_metrics
 from platform_plugin.select.overview import read_overview
 
@@ -140,3 +142,28 @@ def test_a_parser_of_openmetrics_reads_the_same(platform):
 def test_the_page_has_a_row_for_each_metric():
     rows = re.findall(r"^\| `(platform\w*)` \|", PAGE.read_text(), re.MULTILINE)
     assert rows == [f"{family.name}_info" if family.kind == "info" else family.name for family in FAMILIES]
+
+
+def test_feeds_say_how_far_they_are_behind(platform):
+    platform.execute("CREATE STREAM copies (uid INT, score INT) FROM TABLE posts")
+    with platform.stream("posts") as posts:
+        posts.append([{"uid": 1, "score": 2}] * 30)
+    assert run_ingest(platform.work, "copies").rows == 30
+    assert values(render(platform))[of("platform_waiting_rows", "copies", "stream")] == 0
+    with platform.stream("posts") as posts:
+        posts.append([{"uid": 1, "score": 2}] * 12)
+    found = values(render(platform, now=datetime.now(UTC) + timedelta(seconds=60)))
+    assert found[of("platform_waiting_rows", "copies", "stream")] == 12
+    assert 60 <= found[of("platform_lag_seconds", "copies", "stream")] < 120
+    stream = platform.lake.table("copies")
+    with platform.lake.commit("as an ingestion of a topic does") as commit:
+        note_offset(commit, stream, 3, 77, "topic", expected=None)
+    offset = ("name", "copies"), ("partition", "3"), ("schema", "main")
+    assert values(render(platform))["platform_feed_offset", *offset] == 77
+    platform.execute("CREATE TABLE users (id INT)")
+    platform.execute("CREATE STREAM user_changes FROM TABLE users (changes = true)")
+    platform.execute("INSERT INTO users VALUES (1)")
+    assert run_ingest(platform.work, "user_changes").rows == 1
+    platform.execute("INSERT INTO users VALUES (2)")
+    consumer = ("consumer", "stream main.user_changes"), ("name", "users"), ("schema", "main")
+    assert values(render(platform))["platform_consumer_lag_snapshots", *consumer] >= 1
