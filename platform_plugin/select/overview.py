@@ -13,20 +13,17 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from platform_plugin.lake.values.engine_notes import parse_engine_notes
 from platform_plugin.lake.values.stall import Stall
 from platform_plugin.relations.kinds import is_hidden, named_kind
+from platform_plugin.select.waiting import Catalogue, FeedOffset, Rows, read_feed_offsets, read_moment, read_waiting_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Rows = list[tuple[Any, ...]]
-
 _LOCAL = "platform+local://"
-# What the input of a cursor in a topic begins with.
-_PARTITION = "partition "
 # The options of a continuous view that say which tables it read once, and at which snapshot.
 _PINNED, _CREATED = "pinned_tables", "created"
 # The newest snapshot has what no snapshot has ended, so that both databases read these from an index.
@@ -69,44 +66,6 @@ _CHANGES = """
     SELECT table_id, max(begin_snapshot), max(end_snapshot), max(partial_max) FROM ducklake_data_file GROUP BY table_id
     UNION ALL SELECT table_id, max(begin_snapshot), NULL, max(partial_max) FROM ducklake_delete_file GROUP BY table_id
     UNION ALL SELECT table_id, max(begin_snapshot), NULL, NULL FROM ducklake_schema_versions GROUP BY table_id
-"""
-# How far the slowest node of each view has come, and since when the oldest row that it has not consumed is there.
-_POSITIONS = """
-    SELECT u.user_uuid AS view_uuid, c.input AS stream_uuid, min(c.position) AS position
-    FROM platform_node_use u JOIN platform_cursor c ON c.owner = u.node_uuid AND c.end_snapshot IS NULL
-    WHERE u.end_snapshot IS NULL AND u.part <> 'result' GROUP BY u.user_uuid, c.input
-"""
-# The same of relations that have a cursor of their own in a stream.
-_OWN_WAITING = """
-    SELECT c.owner, s.next_row_id - c.position, (
-        SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = c.input AND g.next_row_id > c.position
-    )
-    FROM platform_cursor c JOIN platform_relation r ON r.relation_uuid = c.owner JOIN platform_stream s ON s.relation_uuid = c.input
-    WHERE c.end_snapshot IS NULL AND c.note IS NULL
-"""
-# Cursors of feeds: of one that follows another relation, the note says how many rows it has of that; of a topic, the input is a partition.
-_FEEDS = """
-    SELECT c.owner, c.input, c.position, c.note, s.next_row_id
-    FROM platform_cursor c JOIN platform_stream o ON o.relation_uuid = c.owner LEFT JOIN platform_stream s ON s.relation_uuid = c.input
-    WHERE c.end_snapshot IS NULL ORDER BY c.owner, c.input
-"""
-_OLDEST = "SELECT min(arrived_at) FROM platform_segment WHERE relation_uuid = '{uuid}' AND next_row_id > {row}"
-_WAITING = f"""
-    SELECT w.view_uuid, coalesce(s.next_row_id, w.position) - w.position, (
-        SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = w.stream_uuid AND g.next_row_id > w.position
-    )
-    FROM ({_POSITIONS}) w LEFT JOIN platform_stream s ON s.relation_uuid = w.stream_uuid
-"""
-# Rows after its cursor that a relation has already drawn from when they came.
-_PICKED = """
-    SELECT p.sample_uuid, sum(p.next_row_id - p.first_row_id) FROM platform_pick p
-    JOIN platform_cursor c ON c.owner = p.sample_uuid AND c.end_snapshot IS NULL
-    WHERE p.end_snapshot IS NULL AND p.first_row_id >= c.position GROUP BY p.sample_uuid
-"""
-# How old waiting rows are of those in arrival logs; of each log it is known when its first rows came.
-_LOGGED = f"""
-    SELECT w.view_uuid, min(l.oldest_arrival)
-    FROM ({_POSITIONS}) w JOIN platform_arrival_log l ON l.relation_uuid = w.stream_uuid AND l.next_row_id > w.position GROUP BY w.view_uuid
 """
 _PASSES = "SELECT schema_name, relation_name, max(snapshot_id) FROM platform_gate_pass GROUP BY schema_name, relation_name"
 # A sign of LIKE would be a parameter's to PostgreSQL's driver.
@@ -161,16 +120,6 @@ class ConsumedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedOffset:
-    """A stream that reads a topic, a partition of this, and the offset of the next record that it reads there."""
-
-    schema: str
-    name: str
-    partition: str
-    offset: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LastEngine:
     """What maintained some relations last: the engine, its reason, what it was estimated to take and took, and its tasks."""
 
@@ -214,14 +163,6 @@ class Overview:
     @property
     def bytes(self) -> int:
         return sum(relation.bytes or 0 for relation in self.relations)
-
-
-class Catalogue(Protocol):
-    """An open read transaction on either database."""
-
-    def rows(self, sql: str) -> Rows: ...
-
-    def has(self, table: str) -> bool: ...
 
 
 def read_overview(url: str) -> Overview:
@@ -295,7 +236,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         changed[table] -= int(count or 0)
     relations = []
     arrivals = _arrivals(catalogue, now)
-    waiting = _waiting(catalogue)
+    waiting = read_waiting_rows(catalogue)
     for schema, name, uuid, table, _ in catalogue.rows(_RELATIONS):
         count, rows, size = files.get(table, (0, 0, 0))
         kind = kinds.get(str(uuid), "table")
@@ -318,6 +259,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
                 waiting_since=since,
             )
         )
+    names = {str(uuid): (str(schema), str(name)) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
     uuids = {(str(schema).lower(), str(name).lower()): str(uuid) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
     for schema, name, uuid in catalogue.rows(_VIEWS):
         uuids[str(schema).lower(), str(name).lower()] = str(uuid)
@@ -328,10 +270,10 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
     return Overview(
         lake=lake,
         snapshot=int(snapshot),
-        committed_at=_moment(committed_at),
+        committed_at=read_moment(committed_at),
         snapshots=int(catalogue.rows(_COUNT)[0][0]),
-        leases=sum(_moment(expires_at) > now for _, _, expires_at in leases),
-        oldest_leased=min((int(snapshot) for snapshot, _, expires_at in leases if _moment(expires_at) > now), default=None),
+        leases=sum(read_moment(expires_at) > now for _, _, expires_at in leases),
+        oldest_leased=min((int(snapshot) for snapshot, _, expires_at in leases if read_moment(expires_at) > now), default=None),
         stored_files=sum(count for count, _, _ in files.values()),
         stored_bytes=sum(size for _, _, size in files.values()),
         relations=tuple(relations),
@@ -339,19 +281,7 @@ def _overview(lake: str, catalogue: Catalogue) -> Overview:
         stalls=_stalls(catalogue, uuids),
         pinned=_pinned(catalogue),
         consumers=_consumers(catalogue),
-        offsets=_offsets(catalogue),
-    )
-
-
-def _offsets(catalogue: Catalogue) -> tuple[FeedOffset, ...]:
-    """How far streams have read their topics."""
-    if not catalogue.has("platform_cursor") or not catalogue.has("platform_stream"):
-        return ()
-    names = {str(uuid): (schema, name) for schema, name, uuid, *_ in catalogue.rows(_RELATIONS)}
-    return tuple(
-        FeedOffset(schema=names[owner][0], name=names[owner][1], partition=of.removeprefix(_PARTITION), offset=int(position))
-        for owner, of, position, *_ in catalogue.rows(_FEEDS)
-        if of.startswith(_PARTITION) and owner in names
+        offsets=read_feed_offsets(catalogue, names),
     )
 
 
@@ -410,8 +340,8 @@ def _stalls(catalogue: Catalogue, uuids: Mapping[tuple[str, str], str]) -> tuple
             schema=schema,
             name=name,
             cause=cause,
-            since=_moment(since),
-            tried_at=_moment(tried_at),
+            since=read_moment(since),
+            tried_at=read_moment(tried_at),
             reason=reason,
             hint=hint,
             suite=suite,
@@ -429,44 +359,11 @@ def _arrivals(catalogue: Catalogue, now: datetime) -> dict[str, tuple[float, dat
         return {}
     moment = f"{now - timedelta(minutes=1):%Y-%m-%d %H:%M:%S.%f}+00"
     since = catalogue.rows(_MINUTE_AGO.format(moment=moment))[0][0]
-    found = {str(uuid): (0.0, _moment(last)) for uuid, last in catalogue.rows(_LAST) if last is not None}
+    found = {str(uuid): (0.0, read_moment(last)) for uuid, last in catalogue.rows(_LAST) if last is not None}
     for uuid, first, rows, oldest in catalogue.rows(_RATES.format(since=int(since))) if since is not None else []:
         # Of a ring that turns in less than a minute only what it still holds is known.
-        seconds = min(60.0, max((now - _moment(oldest)).total_seconds(), 1.0)) if first else 60.0
+        seconds = min(60.0, max((now - read_moment(oldest)).total_seconds(), 1.0)) if first else 60.0
         found[str(uuid)] = (int(rows) / seconds, found[str(uuid)][1])
-    return found
-
-
-def _waiting(catalogue: Catalogue) -> dict[str, tuple[int, datetime | None]]:
-    """How many rows of its streams each maintained relation has not consumed, and when the oldest of them came."""
-    # Of a lake that nobody has written to since an earlier version it is not known.
-    if not catalogue.has("platform_cursor") or not catalogue.has("platform_node_use"):
-        return {}
-    if not catalogue.has("platform_segment"):
-        return {str(view): (0, None) for view, *_ in catalogue.rows(_POSITIONS)}
-    found: dict[str, tuple[int, datetime | None]] = {}
-    picked = {str(owner): int(rows) for owner, rows in catalogue.rows(_PICKED)} if catalogue.has("platform_ended_pick") else {}
-    own = catalogue.rows(_OWN_WAITING) if catalogue.has("platform_relation") else []
-    own = [(owner, rows - picked.get(str(owner), 0), since) for owner, rows, since in own]
-    for view, rows, since in [*catalogue.rows(_WAITING), *own, *_feeds_waiting(catalogue)]:
-        count, oldest = found.get(str(view), (0, None))
-        moment = _moment(since) if since is not None and rows > 0 else None
-        known = [each for each in (oldest, moment) if each is not None]
-        found[str(view)] = count + max(0, int(rows)), min(known, default=None)
-    for view, since in catalogue.rows(_LOGGED) if catalogue.has("platform_arrival_log") else []:
-        rows, oldest = found[str(view)]
-        found[str(view)] = rows, min(each for each in (oldest, _moment(since)) if each is not None)
-    return found
-
-
-def _feeds_waiting(catalogue: Catalogue) -> Rows:
-    """The same of streams that follow other streams."""
-    found: Rows = []
-    for owner, of, _, note, end in catalogue.rows(_FEEDS):
-        reached = None if end is None or not note else json.loads(note).get("next_row_id")
-        if reached is not None:
-            waiting = max(0, int(end) - int(reached))
-            found.append((owner, waiting, catalogue.rows(_OLDEST.format(uuid=of, row=int(reached)))[0][0] if waiting else None))
     return found
 
 
@@ -483,11 +380,6 @@ def _inlined(catalogue: Catalogue) -> Counter[int]:
             live = "SELECT data_file_id FROM ducklake_data_file WHERE end_snapshot IS NULL"
             changed[table] -= int(catalogue.rows(f"SELECT count(*) FROM {name} WHERE file_id IN ({live})")[0][0])
     return changed
-
-
-def _moment(value: datetime | str) -> datetime:
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return moment.astimezone(UTC)
 
 
 def read_engine_notes(rows: Rows) -> tuple[LastEngine, ...]:

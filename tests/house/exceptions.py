@@ -342,6 +342,7 @@ TESTED_ELSEWHERE: dict[str, tuple[str, ...]] = {
     "relations/views/rehearsal": ("relations/views/test_maintaining",),
     "relations/views/relations": ("relations/views/test_maintaining",),
     "select/overview": ("cli/test_overview",),
+    "select/waiting": ("select/test_openmetrics", "cli/test_overview"),
     "select/select": ("select/test_lookup", "sql/test_scripts"),
     "state/arrangement": ("state/test_touch",),
     "state/merged": ("state/test_store",),

@@ -19,23 +19,24 @@ if TYPE_CHECKING:
 PACKAGE = Path(__file__).parents[2] / "platform_plugin"
 # It reads the lake's tables with Python's own SQLite, since to import their owners takes longer than its whole answer may.
 OVERVIEW = "select.overview"
+OVERVIEWS = (OVERVIEW, "select.waiting")
 
 # Who owns each table of ours: a module, or a folder. Others ask it, and name the table nowhere.
 OWNERS = {
     "platform_lake": ("lake.catalogue.catalogue", "lake.catalogue.founding", "lake.migrations.version"),
     "platform_lease": ("lake.catalogue.catalogue", "lake.upkeep.leases", "lake.upkeep.leased", OVERVIEW),
     "platform_interval": ("lake.catalogue.interval_columns",),
-    "platform_relation": ("lake.catalogue.relations", OVERVIEW),
+    "platform_relation": ("lake.catalogue.relations", *OVERVIEWS),
     "platform_dependent": ("lake.commit.dependents",),
-    "platform_stream": ("lake.ring", OVERVIEW),
-    "platform_segment": ("lake.ring", "lake.migrations.arrival_logs", OVERVIEW),
-    "platform_arrival_log": ("lake.ring", "lake.migrations.arrival_logs", OVERVIEW),
+    "platform_stream": ("lake.ring", *OVERVIEWS),
+    "platform_segment": ("lake.ring", "lake.migrations.arrival_logs", *OVERVIEWS),
+    "platform_arrival_log": ("lake.ring", "lake.migrations.arrival_logs", *OVERVIEWS),
     "platform_left_file": ("lake.ring",),
     "platform_stream_end": ("lake.ring",),
     "platform_gone": ("lake.commit.before_images",),
-    "platform_cursor": ("lake.cursors", "lake.migrations.cursors", OVERVIEW),
+    "platform_cursor": ("lake.cursors", "lake.migrations.cursors", *OVERVIEWS),
     "platform_node": ("state.node", "lake.migrations.cursors"),
-    "platform_node_use": ("state.node", "lake.migrations.cursors", OVERVIEW),
+    "platform_node_use": ("state.node", "lake.migrations.cursors", *OVERVIEWS),
     "platform_gate_pass": ("lake.commit.passes", OVERVIEW),
     "platform_stall": ("lake.catalogue.stalls", OVERVIEW),
     "platform_batch": ("relations.batches",),
@@ -44,8 +45,8 @@ OWNERS = {
     "platform_view": ("relations.views.record", "relations.views.folding", "lake.migrations.cursors", OVERVIEW),
     "platform_view_meaning": ("relations.views.record", "relations.views.folding"),
     "platform_sample": ("relations.samples.record", "relations.samples.folding"),
-    "platform_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", OVERVIEW),
-    "platform_ended_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", OVERVIEW),
+    "platform_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", *OVERVIEWS),
+    "platform_ended_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", *OVERVIEWS),
 }
 # DuckLake's own tables, and what gives one that is there for each table of a lake, belong to the lake as a whole.
 DUCKLAKE, LAKE = "ducklake_", ("lake", OVERVIEW)
