@@ -196,7 +196,7 @@ FAMILIES: tuple[MetricFamily, ...] = (
     MetricFamily(
         "platform_waiting_rows",
         "",
-        "Rows that a view or sample has not consumed, which readers see nevertheless, or that a stream has not read from another one.",
+        "Rows that a view or sample has not consumed, which readers see nevertheless, or that a stream has not read from its table.",
         _of_relations(lambda each, _: each.rows_waiting),
     ),
     MetricFamily(

@@ -28,13 +28,16 @@ _OWN_WAITING = """
     FROM platform_cursor c JOIN platform_relation r ON r.relation_uuid = c.owner JOIN platform_stream s ON s.relation_uuid = c.input
     WHERE c.end_snapshot IS NULL AND c.note IS NULL
 """
-# Cursors of feeds: of one that follows another relation, the note says how many rows it has of that; of a topic, the input is a partition.
+# Cursors of feeds: of one that follows a table, the note says how many rows it has of that; of a topic, the input is a partition.
 _FEEDS = """
-    SELECT c.owner, c.input, c.position, c.note, s.next_row_id
-    FROM platform_cursor c JOIN platform_stream o ON o.relation_uuid = c.owner LEFT JOIN platform_stream s ON s.relation_uuid = c.input
+    SELECT c.owner, c.input, c.position, c.note FROM platform_cursor c JOIN platform_stream o ON o.relation_uuid = c.owner
     WHERE c.end_snapshot IS NULL ORDER BY c.owner, c.input
 """
-_OLDEST = "SELECT min(arrived_at) FROM platform_segment WHERE relation_uuid = '{uuid}' AND next_row_id > {row}"
+_ENDS = """
+    SELECT t.table_uuid, s.next_row_id FROM ducklake_table t JOIN ducklake_table_stats s ON s.table_id = t.table_id
+    WHERE t.end_snapshot IS NULL
+"""
+_NEXT = "SELECT min(snapshot_time) FROM ducklake_snapshot WHERE snapshot_id > {snapshot}"
 _WAITING = f"""
     SELECT w.view_uuid, coalesce(s.next_row_id, w.position) - w.position, (
         SELECT min(g.arrived_at) FROM platform_segment g WHERE g.relation_uuid = w.stream_uuid AND g.next_row_id > w.position
@@ -97,13 +100,15 @@ def read_waiting_rows(catalogue: Catalogue) -> dict[str, tuple[int, datetime | N
 
 
 def _feeds_waiting(catalogue: Catalogue) -> Rows:
-    """The same of streams that follow other streams."""
+    """The same of streams that follow the rows of tables; the oldest has waited since the first commit after theirs, or for less."""
+    feeds = [(owner, of, position, note) for owner, of, position, note in catalogue.rows(_FEEDS) if not of.startswith(_PARTITION) and note]
+    ends = {str(uuid): int(end) for uuid, end in catalogue.rows(_ENDS)} if feeds else {}
     found: Rows = []
-    for owner, of, _, note, end in catalogue.rows(_FEEDS):
-        reached = None if end is None or not note else json.loads(note).get("next_row_id")
-        if reached is not None:
-            waiting = max(0, int(end) - int(reached))
-            found.append((owner, waiting, catalogue.rows(_OLDEST.format(uuid=of, row=int(reached)))[0][0] if waiting else None))
+    for owner, of, position, note in feeds:
+        reached = json.loads(note).get("next_row_id")
+        if reached is not None and of in ends:
+            waiting = max(0, ends[of] - int(reached))
+            found.append((owner, waiting, catalogue.rows(_NEXT.format(snapshot=int(position)))[0][0] if waiting else None))
     return found
 
 
@@ -113,7 +118,7 @@ def read_feed_offsets(catalogue: Catalogue, names: Mapping[str, tuple[str, str]]
         return ()
     return tuple(
         FeedOffset(schema=names[owner][0], name=names[owner][1], partition=of.removeprefix(_PARTITION), offset=int(position))
-        for owner, of, position, *_ in catalogue.rows(_FEEDS)
+        for owner, of, position, _ in catalogue.rows(_FEEDS)
         if of.startswith(_PARTITION) and owner in names
     )
 
