@@ -49,7 +49,7 @@ OWNERS = {
     "platform_ended_pick": ("relations.samples.reservoir.picks", "relations.samples.folding", "lake.migrations.picks", *OVERVIEWS),
 }
 # DuckLake's own tables, and what gives one that is there for each table of a lake, belong to the lake as a whole.
-DUCKLAKE, LAKE = "ducklake_", ("lake", OVERVIEW)
+DUCKLAKE, LAKE = "ducklake_", ("lake", *OVERVIEWS)
 FORMAT = {"lake.catalogue.catalogue.inlined_deletes", "lake.catalogue.formats.inlined_rows", "lake.catalogue.formats.files_table"}
 
 # Where a text names a table, as SQL does.
