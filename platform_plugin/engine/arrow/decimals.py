@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from platform_plugin.engine.refusal import RefusedByEngine
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,9 +56,21 @@ def calculate_decimals(operator: type[exp.Expr], left: Any, right: Any) -> Any |
         scale = max(one.scale, other.scale)
         digits = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
     if digits > _MOST_DIGITS:
-        return None
+        return _calculate_wide(operator, left, right, digits, scale)
     found = CHECKED[operator](left, right)
     return found if found.type == pa.decimal128(digits, scale) else None
+
+
+def _calculate_wide(operator: type[exp.Expr], left: Any, right: Any, digits: int, scale: int) -> Any | None:
+    """The same where the type would have more digits than there are: Spark keeps those before the point, and rounds away others."""
+    if digits > _WIDEST:
+        return None
+    found = CHECKED[operator](*(part.cast(pa.decimal256(part.type.precision, part.type.scale)) for part in (left, right)))
+    kept = max(_MOST_DIGITS - (digits - scale), min(scale, _LEAST_SCALE))
+    try:
+        return cast_decimal(found, pa.decimal128(_MOST_DIGITS, kept))
+    except pa.ArrowInvalid as error:
+        raise RefusedByEngine("a number of more digits than there are", for_good=False) from error
 
 
 def divide_decimals(left: Any, right: Any) -> Any | None:

@@ -166,6 +166,7 @@ def test_values_and_types_are_those_of_spark(spark_session: Session) -> None:
         [
             *[*WINDOWS, *SETS, *AGGREGATES, *SUB_QUERIES][::9],
             *CALENDAR[::3],
+            *WIDE,
             *BY_SPARK_ALONE[5 : -len(STRUCTS) - len(NUMBERS)],
             *STRUCTS[::5],
             *NUMBERS,
@@ -177,7 +178,7 @@ def test_values_and_types_are_those_of_spark(spark_session: Session) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_so_are_those_of_all_queries(spark_session: Session) -> None:
-    compare(spark_session, [*QUERIES, *CALENDAR, *BY_SPARK_ALONE])
+    compare(spark_session, [*QUERIES, *CALENDAR, *WIDE, *BY_SPARK_ALONE])
 
 
 def _types(table: pa.Table) -> list[pa.DataType]:
@@ -217,6 +218,11 @@ CALENDAR = [
     f"SELECT k FROM a WHERE d {sign} INTERVAL {step} < DATE '2024-02-29' {other} INTERVAL {step}"
     for step in _STEPS
     for sign, other in (("+", "-"), ("-", "+"))
+]
+WIDE = [
+    "SELECT k, w * w AS p, w * m * m * m AS q FROM a",
+    "SELECT k, w + w * w AS p, w * w - m AS q FROM a",
+    "SELECT b, sum(w * w) AS p, max(m * m * m * m) AS q FROM a GROUP BY b",
 ]
 BY_SPARK_ALONE = [
     *JOINS_BY_SPARK,
