@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SPARK_HOME = Path(pyspark.__file__).parent
+SHORT_LIVED = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""For Javas that end after a minute: what their better compiler would cost is never earned."""
 
 
 def find_free_port() -> int:
@@ -50,6 +52,7 @@ class StandaloneCluster:
             "SPARK_NO_DAEMONIZE": "1",
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
+            **SHORT_LIVED,
             **(environment or {}),
         }
         folder.mkdir(parents=True, exist_ok=True)

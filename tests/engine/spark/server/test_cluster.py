@@ -30,7 +30,7 @@ from platform_plugin.errors import InvalidValue, ServerError
 from platform_plugin.maintenance.run import run_maintenance
 from platform_plugin.platform import Platform
 from tests.cli.conftest import COMMAND, ROOT
-from tests.standalone import StandaloneCluster, find_free_port
+from tests.standalone import SHORT_LIVED, StandaloneCluster, find_free_port
 
 OLDER = """
 import collections, sys
@@ -120,7 +120,7 @@ def cluster(tmp_path_factory):
 
 
 def run_command(*words, runtime, **more):
-    environment = os.environ | {"PLATFORM_RUNTIME_DIR": str(runtime)}
+    environment = os.environ | SHORT_LIVED | {"PLATFORM_RUNTIME_DIR": str(runtime)}
     done = subprocess.run([*COMMAND, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=180, check=False, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
