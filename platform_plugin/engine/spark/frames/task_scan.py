@@ -33,6 +33,7 @@ PLACED = ("\x1ffile", "\x1fposition", "\x1frowid", "\x1fplace")
 """The columns that say where a row is: its file, its position there, its row id, and its number among all rows of the files."""
 # A share that is a part of a task's time lets tasks end together, and a LIMIT end early.
 _SHARES_OF_A_SLOT = 2
+_FILES_OF_A_TASK = 32
 # The kernel keeps little of the rows that it reads at once, a scan hands on all columns of them.
 _PARTS_OF_A_KERNEL_PART = 4
 
@@ -72,7 +73,10 @@ def read_by_tasks(
         part_rows=max(1, session.limits.task_part_rows // _PARTS_OF_A_KERNEL_PART),
     )
     count = session.read_task_slots() * _SHARES_OF_A_SLOT
-    shares = divide_files(files, count, least_rows=max(1, session.limits.task_least_rows // _SHARES_OF_A_SLOT))
+    # Many small files take long for what they are asked, not for their rows.
+    rows = sum(file.record_count for file in files)
+    least = min(session.limits.task_least_rows // _SHARES_OF_A_SLOT, _FILES_OF_A_TASK * rows // max(1, len(files)))
+    shares = divide_files(files, count, least_rows=max(1, least))
     return frame_of_shares(session, program, shares, schema, size_bytes=sum(file.size_bytes for file in files))
 
 

@@ -181,7 +181,8 @@ def _stored(kind: t.DataType) -> t.DataType:
         case t.MapType():
             return t.MapType(_stored(kind.keyType), _stored(kind.valueType), kind.valueContainsNull)
         case t.StructType():
-            return t.StructType([t.StructField(part.name, _stored(part.dataType), part.nullable) for part in kind.fields])
+            # What is NULL as a whole is so in all of its parts, which Arrow's writer checks.
+            return t.StructType([t.StructField(part.name, _stored(part.dataType)) for part in kind.fields])
     return kind
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 # Parts of tables and lists that Spark is handed at once.
 _BATCH_ROWS = 65_536
+_READERS = 8
 
 
 class TaskFolder(DataFolder):
@@ -60,10 +63,18 @@ class ScanProgram:
     part_rows: int
 
     def read(self, share: Sequence[FilePart]) -> Iterator[pa.RecordBatch]:
-        """The rows of a share of the files, a few row groups at a time."""
-        for group in divide_rows(share, self.part_rows):
-            for part in group:
-                yield from self._read(part).to_batches(max_chunksize=_BATCH_ROWS)
+        """The rows of a share of the files, a few row groups at a time.
+
+        Small files are read beside each other, since a store answers late.
+        """
+        ahead: deque[tuple[int, Future[pa.Table]]] = deque()
+        with ThreadPoolExecutor(max_workers=_READERS) as pool:
+            for part in (part for group in divide_rows(share, self.part_rows) for part in group):
+                ahead.append((part.row_count, pool.submit(self._read, part)))
+                while len(ahead) > _READERS or sum(count for count, _ in ahead) > self.part_rows:
+                    yield from ahead.popleft()[1].result().to_batches(max_chunksize=_BATCH_ROWS)
+            while ahead:
+                yield from ahead.popleft()[1].result().to_batches(max_chunksize=_BATCH_ROWS)
 
     def _read(self, part: FilePart) -> pa.Table:
         hidden = ((SNAPSHOT_ID,) if self.dated else ()) + ((ROW_ID,) if self.places is not None else ())

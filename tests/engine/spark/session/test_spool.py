@@ -38,7 +38,9 @@ def left(session):
     return list(Path(session.spool.storage.absolute(session.spool.path)).glob("*"))
 
 
-def test_a_spooled_result_is_the_same_in_order_and_every_type(session):
+@pytest.mark.parametrize("way", ["spark", "tasks"])
+def test_a_spooled_result_is_the_same_in_order_and_every_type(session, way):
+    session.file_access = way
     direct = session.arrow(EVERY_TYPE)
     assert direct.is_complete
     session.task_bytes = 1000
