@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 from datetime import timedelta
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -68,6 +69,32 @@ def test_all_statements_give_what_they_give_in_a_folder(postgres_database, s3_bu
         expected = run_statements(platform, f"{s3_bucket}/in")
     for (query, rows), (_, known) in zip(found, expected, strict=True):
         assert rows == known, query
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_duckdb_reads_the_same_rows_in_the_same_store(postgres_database, folder_store, spark_server, duck):
+    # A wheel as those of the other extensions, which `pip install duckdb-extension-httpfs` brings.
+    httpfs = pytest.importorskip("duckdb_extension_httpfs")
+    (extension,) = Path(httpfs.__path__[0]).rglob("httpfs.duckdb_extension")
+    with Platform.create(postgres_database.lake_url("s3://box/lake")) as platform:
+        platform.work.limits = LIMITS
+        platform.execute("CREATE TABLE t (id BIGINT NOT NULL, name STRING, paid DECIMAL(12, 2), day DATE, tags ARRAY<STRING>)")
+        numbers = "(SELECT explode(sequence(1, 500)) AS id) AS n"
+        day = "date_add(DATE'2000-01-01', cast(id AS INT))"
+        values = f"id, sha2(cast(id AS STRING), 256), cast(id AS DECIMAL(12, 2)) / 4, {day}, array(hex(id), NULL)"
+        platform.execute(f"INSERT INTO t SELECT {values} FROM {numbers}")
+        platform.execute("UPDATE t SET name = concat(name, '!') WHERE id % 3 = 0 AND sha2(name, 256) <> ''")
+        platform.execute("DELETE FROM t WHERE id % 7 = 0 AND sha2(name, 256) <> ''")
+        lake = duck(platform.lake.location.text, read_only=True)
+        lake.execute(f"LOAD '{extension}'")
+        endpoint = folder_store.endpoint.removeprefix("http://")
+        lake.execute(f"CREATE SECRET (TYPE s3, KEY_ID 'x', SECRET 'y', ENDPOINT '{endpoint}', URL_STYLE 'path', USE_SSL false, REGION 'x')")
+        for version in ("", " AT (VERSION => 2)", " AT (VERSION => 3)"):
+            ours = sorted(platform.execute(f"SELECT id, name, paid, day, tags FROM t{version} WHERE sha2(name, 256) <> ''"))
+            assert lake.rows(f"SELECT id, name, paid, day, tags FROM t{version} ORDER BY id") == ours
+            assert len(ours) == 500 - (71 if not version else 0)
 
 
 def shown(content):
