@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 EXTENSIONS = ("ducklake", "sqlite_scanner", "postgres_scanner")
+OPTIONAL = ("httpfs",)
+"""Loaded where the wheel is installed, for tests that skip without it."""
 
 
 class ReaderError(Exception):
@@ -199,7 +202,9 @@ def _connect() -> duckdb.DuckDBPyConnection:
 
     connection = duckdb.connect()
     # Loaded straight from the wheels: installing first would write into the user's home, and two processes would race there.
-    for name in EXTENSIONS:
+    for name in (*EXTENSIONS, *OPTIONAL):
+        if name in OPTIONAL and find_spec(f"duckdb_extension_{name}") is None:
+            continue
         folder = files(f"duckdb_extension_{name}") / "extensions" / f"v{version('duckdb')}"
         connection.execute(f"LOAD {_literal(folder / f'{name}.duckdb_extension')}")
     connection.execute("SET TimeZone = 'UTC'")
