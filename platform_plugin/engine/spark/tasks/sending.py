@@ -84,7 +84,7 @@ def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], finger
     """
     # A named tuple would be sent as one of the package.
     work = [(number, programs[number], share) for number, share in shares]
-    start = _make_start(fingerprint)
+    call = _make_call(fingerprint)
 
     def run(batches: Any) -> Any:
         import pyarrow as pa
@@ -92,9 +92,7 @@ def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], finger
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 part, program, share = work[task]
-                kind, content, module = start()
-                if module is not None:
-                    content = module.run_sent(program, share)
+                kind, content = call("run_sent", program, share)
                 yield pa.RecordBatch.from_pydict({"task": [task], "part": [part], "kind": [kind], "content": [content]})
 
     return run
@@ -102,7 +100,7 @@ def make_function(programs: Sequence[bytes], shares: Sequence[SentShare], finger
 
 def make_merge_function(program: bytes, part: int, fingerprint: str) -> Callable[[Any], Any]:
     """The function for `mapInArrow` over the answers for all shares of a part, which makes them one; it is sent as the other one."""
-    start = _make_start(fingerprint)
+    call = _make_call(fingerprint)
 
     def run(batches: Any) -> Any:
         import pyarrow as pa
@@ -110,12 +108,11 @@ def make_merge_function(program: bytes, part: int, fingerprint: str) -> Callable
         answers = sorted((row["task"], row["kind"], row["content"]) for batch in batches for row in batch.to_pylist())
         if not answers:
             return
-        kind, content, module = start()
         wrong = [answer for answer in answers if answer[1] != "result"]
         if wrong:
             _, kind, content = wrong[0]
-        elif module is not None:
-            content = module.merge_sent(program, [answer[2] for answer in answers])
+        else:
+            kind, content = call("merge_sent", program, [answer[2] for answer in answers])
         yield pa.RecordBatch.from_pydict({"task": [answers[0][0]], "part": [part], "kind": [kind], "content": [content]})
 
     return run
@@ -123,17 +120,15 @@ def make_merge_function(program: bytes, part: int, fingerprint: str) -> Callable
 
 def make_rows_function(program: bytes, part: int, fingerprint: str) -> Callable[[Any], Any]:
     """The function for `mapInArrow` over the rows of a part of a job; it is sent as the other one."""
-    start = _make_start(fingerprint)
+    call = _make_call(fingerprint)
 
     def run(batches: Any) -> Any:
         import pyarrow as pa
 
-        kind, content, module = start()
-        if module is not None:
-            content = module.run_rows_sent(program, batches)
-        else:
-            for _ in batches:
-                pass
+        kind, content = call("run_rows_sent", program, batches)
+        # Spark waits until all rows are read.
+        for _ in batches:
+            pass
         # Where there were no rows is nothing to tell.
         if content:
             yield pa.RecordBatch.from_pydict({"task": pa.array([-1], pa.int64()), "part": [part], "kind": [kind], "content": [content]})
@@ -155,6 +150,25 @@ def make_read_function(program: bytes, shares: Sequence[bytes], step: int, finge
                 yield from module.read_sent(program, shares[number // step])
 
     return run
+
+
+def _make_call(fingerprint: str) -> Callable[..., tuple[str, bytes]]:
+    """How a task calls a function of this package, sent as code: the function's result, or what it has found instead of what it needs."""
+    start = _make_start(fingerprint)
+
+    def call(name: str, *arguments: Any) -> tuple[str, bytes]:
+        import sys
+
+        kind, content, module = start()
+        if module is None:
+            return kind, content
+        try:
+            return "result", getattr(module, name)(*arguments)
+        except ImportError as error:
+            # A program needs other packages than the beginning of a task.
+            return "missing", f"Python {sys.version.split()[0]}: {error}".encode()
+
+    return call
 
 
 def _make_start(fingerprint: str) -> Callable[[], tuple[str, bytes, Any]]:
