@@ -17,7 +17,6 @@ from platform_plugin.lake.files.data_folder import DataFolder
 from platform_plugin.lake.files.files import DataFile, discard
 from platform_plugin.operators.group.packing import pack
 from platform_plugin.operators.group.sharing import SET
-from platform_plugin.operators.group.variants import VARIANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,9 +95,8 @@ class StateTarget:
         part = self.part
         if part is None:
             return answer
-        for column, number in ((SET, part.number), (VARIANT, part.variant)):
-            if number is not None:
-                answer = answer.filter(pc.equal(answer.column(column), number))
+        if part.number is not None:
+            answer = answer.filter(pc.equal(answer.column(SET), part.number))
         if part.hits is not None:
             answer = answer.filter(pc.greater(answer.column(part.hits), 0))
         return pa.table([answer.column(column) for _, column in part.columns], names=[name for name, _ in part.columns])

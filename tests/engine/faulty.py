@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ class FaultyProgram:
     mark: str
 
     def run(self, share: Any) -> Any:
-        """What the program gives; the fault comes after it has written its files, but for `sleep`, which comes first."""
+        """What the program gives; the fault comes after it has written its files, but for `sleep` and `full disk`."""
         first = self._is_first()
         if first and self.fault == "sleep":
             time.sleep(60)
-        result = self.program.run(share)
+        result = self._run_on_full_disk(share) if first and self.fault == "full disk" else self.program.run(share)
         if first and self.fault == "fail":
             raise OSError(28, "No space left on device")
         if first and self.fault == "die":
@@ -33,6 +34,15 @@ class FaultyProgram:
             os.kill(int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
             time.sleep(60)
         return result
+
+    def _run_on_full_disk(self, share: Any) -> Any:
+        """No file can be longer than some bytes, so that the first one that is written ends in its middle."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        try:
+            return self.program.run(share)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
     def _is_first(self) -> bool:
         try:

@@ -69,7 +69,7 @@ def check(platform, rounds):
 
 
 @pytest.mark.usefixtures("private")
-@pytest.mark.parametrize("fault", ["fail", pytest.param("die", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("fault", ["fail", *(pytest.param(name, marks=pytest.mark.slow) for name in ("die", "full disk"))])
 def test_a_task_that_is_run_again_after_it_wrote_counts_once(tmp_path, monkeypatch, fault):
     with open_platform(tmp_path, RETRIES) as platform:
         arrive(platform)
@@ -79,8 +79,8 @@ def test_a_task_that_is_run_again_after_it_wrote_counts_once(tmp_path, monkeypat
         assert not done.failed
         assert done.jobs == 1
         check(platform, 1)
-        # What the first attempt wrote is nobody's: a vacuum removes it.
-        assert platform.lake.vacuum(grace=timedelta(0)).orphans > 0
+        # What the first attempt wrote is nobody's: a vacuum removes it. It removes itself what it could not finish.
+        assert (platform.lake.vacuum(grace=timedelta(0)).orphans > 0) == (fault != "full disk")
         check(platform, 1)
 
 
@@ -112,6 +112,24 @@ def test_a_run_is_given_up_when_its_time_is_over(tmp_path, monkeypatch):
             else:
                 said = " ".join(map(str, done.failed.values()))
         assert "interrupted after 3 seconds" in said
+        assert not run_maintenance(platform.work, again=True).failed
+        check(platform, 1)
+
+
+@pytest.mark.usefixtures("spark_server")
+def test_a_run_that_its_user_cancels_changes_nothing(tmp_path, monkeypatch):
+    with open_platform(tmp_path, None) as platform:
+        arrive(platform)
+        before = platform.lake.snapshot()
+
+        def cancel(_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            break_tasks(patched, tmp_path, "sleep")
+            with pytest.raises(KeyboardInterrupt):
+                run_maintenance(platform.work, progress=cancel)
+        assert platform.lake.snapshot() == before
         assert not run_maintenance(platform.work, again=True).failed
         check(platform, 1)
 

@@ -67,29 +67,6 @@ def test_one_filter_for_all_stays_a_filter_of_rows() -> None:
     assert "WHERE r0.score > 3 GROUP BY" in query.sql()
 
 
-def filtered(count: int, calls: str = "count(*) AS n, sum(score) AS s") -> list[ViewParts]:
-    """Views whose filters all differ."""
-    texts = [f"SELECT uid, {calls} FROM posts WHERE score <= {number} GROUP BY uid" for number in range(count)]
-    return [ViewParts(view=f"v{number}", plan=split(text)) for number, text in enumerate(texts)]
-
-
-def test_of_more_than_sixteen_filters_rows_are_repeated_and_no_aggregate_has_one() -> None:
-    (query,) = plan_sharing(filtered(16), "main.posts").queries
-    assert query.sql().count("FILTER(WHERE") == 16 * 2
-    (query,) = plan_sharing([*filtered(17), *views("per_user")], "main.posts").queries
-    assert "FILTER(WHERE" not in query.sql()
-    assert query.sql().count("sum(") == 1
-    assert [part.variant for part in query.parts] == list(range(18))
-    assert {part.hits for part in query.parts} == {None}
-
-
-def test_an_aggregate_is_computed_for_all_filters_only_where_many_need_it() -> None:
-    many, others = filtered(20), filtered(3, "max(ratio) AS m")
-    queries = plan_sharing([*many, *others], "main.posts").queries
-    assert [len(query.parts) for query in queries] == [20, 3]
-    assert ["max(" in query.sql() for query in queries] == [False, True]
-
-
 def test_an_expression_that_could_fail_on_other_rows_is_not_mixed_with_other_filters() -> None:
     assert [len(query.parts) for query in shared("per_user", "risky", "good").queries] == [2, 1]
 
@@ -154,13 +131,11 @@ def test_what_is_shared_is_told() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("lattice", [False, True])
-@pytest.mark.parametrize("filters", [0, 20])
-def test_each_part_gets_the_additions_that_it_would_have_made(spark_session: Session, *, lattice: bool, filters: int) -> None:
+def test_each_part_gets_the_additions_that_it_would_have_made(spark_session: Session, *, lattice: bool) -> None:
     figures = {"rows": 10**9, "distinct": {"uid": 4, "content": 4}} if lattice else {}
     rows: Rows = {**ROWS, "posts": ROWS["posts"][:7]}
     tables = [*written(rows), f"range_1 AS ({written_rows('posts', rows['posts'], COLUMNS['posts'])})"]
     found = views("per_user", "per_content", "good", "bad", "all", "all good", "region", "risky", "computed")
-    found += filtered(filters)
     tables += [
         f"{view.replace(' ', '_')}_users AS ({part.sql({'main.users': 'users'})})" for view in VIEWS for part in split(VIEWS[view]).statics
     ]
