@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from platform_plugin.errors import InvalidValue
 from platform_plugin.lake.catalogue.stalls import note_stall
@@ -122,12 +123,11 @@ def test_each_line_is_of_the_format(platform):
 
 
 def test_a_parser_of_openmetrics_reads_the_same(platform):
-    parser = pytest.importorskip("prometheus_client.openmetrics.parser")
     with platform.stream("posts") as posts:
         posts.append([{"uid": 1, "score": 2}])
     run_maintenance(platform.work)
     sources = render(platform)
-    families = list(parser.text_string_to_metric_families(render_metrics(sources)))
+    families = list(text_string_to_metric_families(render_metrics(sources)))
     read = {
         (sample.name.removesuffix("_info"), *sorted(sample.labels.items())): sample.value
         for family in families
