@@ -287,14 +287,16 @@ def waiting(report: Report, folder: Path) -> None:
         thread.start()
         lags, appended = [], 0
         began = time.perf_counter()
-        with platform.stream("events") as stream:
-            for number in range(100):
-                stream.append(segments[number % len(segments)], wait=True)
-                appended += 100_000
-                lags.append(read_lag(platform))
-        seconds = time.perf_counter() - began
-        done.set()
-        thread.join()
+        try:
+            with platform.stream("events") as stream:
+                for number in range(100):
+                    stream.append(segments[number % len(segments)], wait=True)
+                    appended += 100_000
+                    lags.append(read_lag(platform))
+            seconds = time.perf_counter() - began
+        finally:
+            done.set()
+            thread.join()
         report.add(
             what="six AIM views under full load",
             appended_rows_a_second=appended / seconds,
