@@ -1,8 +1,7 @@
 # Every target makes the environment it needs first: Python 3.11 is all that has to be there. The logic is in deploy/run.py.
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3.11)
 RUN := @$(PYTHON) deploy/run.py
-# One more than there are cores: many tests wait for a process, a lock or the end of a pause.
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+JOBS ?= auto
 NAME ?=
 ARGS ?=
 # Every warning fails, a link to nowhere among them; pages are read anew each time, for a warning is not repeated for a page that is kept.

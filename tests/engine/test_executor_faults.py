@@ -6,6 +6,7 @@ import os
 import time
 from datetime import timedelta
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -203,3 +204,28 @@ def test_one_key_with_half_of_all_rows(tmp_path):
                 commit.append(table, [platform.lake.write(table, rows)])
         assert not run_maintenance(platform.work).failed
         assert list(platform.execute("SELECT max(n), count(*), sum(s) FROM sums")) == [(50_001, 50_000, 100_000)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("spark_server")
+def test_ten_million_groups_are_made_added_to_and_merged_by_tasks(tmp_path, duck):
+    """What tasks store of many groups is what DuckDB makes of the rows; none of the groups comes to the client."""
+    million = 1_000_000
+    with open_platform(tmp_path, None) as platform:
+        table = platform.lake.table("calls")
+        platform.execute("ALTER STREAM calls SET (retention_rows = 100000000)")
+        for turn in range(2):
+            for number in range(10):
+                keys = np.arange(number * million, (number + 1) * million, dtype=np.int64) + turn * million // 2
+                rows = pa.table({"k": keys, "v": keys % 7})
+                with platform.lake.commit("append") as commit:
+                    commit.append(table, [platform.lake.write(table, rows)])
+            done = run_maintenance(platform.work)
+            assert not done.failed
+            assert {run.engine for run in done.engine_runs} == {"executors"}
+            assert sum(run.client_bytes for run in done.engine_runs) < million
+        grouped = "SELECT k, count(*) AS n, sum(v) AS s FROM calls GROUP BY k"
+        (expected,) = duck(f"platform+local://{tmp_path / 'lake'}").rows(f"SELECT count(*), sum(n), sum(s) FROM ({grouped})")
+        assert list(platform.execute("SELECT count(*), sum(n), sum(s) FROM sums")) == [tuple(expected)]
+        assert expected[:2] == (10 * million + million // 2, 20 * million)

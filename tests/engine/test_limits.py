@@ -121,7 +121,7 @@ def test_the_dialect_takes_limits_by_url_and_by_arguments(lake):
 def test_commands_that_compute_take_limits():
     commands = next(action.choices for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
     takes = {name for name, parser in commands.items() if any("--engine-limit" in action.option_strings for action in parser._actions)}
-    assert takes == {"sql", "ingest", "maintain", "plot", "validate"}
+    assert takes == {"sql", "ingest", "maintain", "merge", "plot", "validate"}
 
 
 def test_workspaces_of_one_lake_have_their_own(lake):

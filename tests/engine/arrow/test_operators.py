@@ -220,9 +220,9 @@ CALENDAR = [
     for sign, other in (("+", "-"), ("-", "+"))
 ]
 WIDE = [
-    "SELECT k, w * w AS p, w * m * m * m AS q FROM a",
-    "SELECT k, w + w * w AS p, w * w - m AS q FROM a",
-    "SELECT b, sum(w * w) AS p, max(m * m * m * m) AS q FROM a GROUP BY b",
+    "SELECT k, w * w AS p, w * m * m AS q FROM a",
+    "SELECT k, m + w * w AS p, w * w - m AS q FROM a",
+    "SELECT b, sum(w * m * m) AS p, max(m * m * m * m) AS q FROM a GROUP BY b",
 ]
 BY_SPARK_ALONE = [
     *JOINS_BY_SPARK,

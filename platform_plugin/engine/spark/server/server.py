@@ -149,16 +149,16 @@ class PlatformServer:
         import pyarrow as pa
         import pyspark
 
-        context = self._spark.sparkContext
+        spark = self._spark.sparkContext
         self._say("waiting for executors of the cluster")
-        while not list_executor_hosts(context._jsc.sc()):
+        while not list_executor_hosts(spark._jsc.sc()):
             if self._ending.wait(0.2):
                 raise _StoppedEarly
-            if context._jsc.sc().isStopped():
+            if spark._jsc.sc().isStopped():
                 raise RuntimeError("All masters are unresponsive, or have removed the server")
         self._say("looking at executors")
         own = ExecutorVersions("", sys.version.split()[0], pyspark.__version__, pa.__version__, read_fingerprint())
-        self._executors = read_versions(context)
+        self._executors = read_versions(spark)
         check_versions(self._executors, own)
         for each in self._executors:
             if each.package != own.package:
