@@ -74,9 +74,11 @@ def shift_dates(days: Any, months: int, more: int) -> Any:
     length = ((target + np.timedelta64(1, "M")).astype("datetime64[D]") - target.astype("datetime64[D]")).astype(np.int64)
     inside = np.minimum((numbers - begins.astype("datetime64[D]")).astype(np.int64), length - 1)
     shifted = (target.astype("datetime64[D]").astype(np.int64) + inside if months else numbers.astype(np.int64)) + more
+    unknown = dates.is_null().to_numpy(zero_copy_only=False)
+    shifted[unknown] = 0
     if len(shifted) and (shifted.min() < _FIRST_DAY or shifted.max() > _LAST_DAY):
         return None
-    found = pa.array(shifted.astype(np.int32), pa.int32(), mask=dates.is_null().to_numpy(zero_copy_only=False)).cast(pa.date32())
+    found = pa.array(shifted.astype(np.int32), pa.int32(), mask=unknown).cast(pa.date32())
     return found[0] if isinstance(days, pa.Scalar) else found
 
 

@@ -218,7 +218,7 @@ CALENDAR = [
     f"SELECT k FROM a WHERE d {sign} INTERVAL {step} < DATE '2024-02-29' {other} INTERVAL {step}"
     for step in _STEPS
     for sign, other in (("+", "-"), ("-", "+"))
-]
+] + [f"SELECT k, d + INTERVAL {step} AS later, d - INTERVAL {step} AS sooner FROM a" for step in _STEPS]
 WIDE = [
     "SELECT k, w * w AS p, w * m * m AS q FROM a",
     "SELECT k, m + w * w AS p, w * w - m AS q FROM a",
