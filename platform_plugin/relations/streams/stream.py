@@ -80,8 +80,8 @@ class Stream:
 
         Rows that don't fit are refused at once; other errors come with the receipt. The rows become visible together, or not at all. With
         `batch_id` they are added once however often they are appended, by whatever process. With `wait` the call returns when they are
-        committed. With `last` the stream ends in the same commit, so that sessions over it answer at once. Arrow rows are not copied: don't
-        change the memory below them.
+        committed. With `last` the stream ends in the same commit, so that sessions over it answer at once; a
+        repeated batch ends nothing. Arrow rows are not copied: don't change the memory below them.
         """
         if self._closed:
             raise InvalidValue(f'stream "{self.name}" is closed', hint="open it again with platform.stream(...)")

@@ -15,15 +15,14 @@ from platform_plugin.lake.ring.ends import STREAM_END, read_end
 from platform_plugin.platform import Platform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from platform_plugin.lake.lake import Lake
 
 
 @pytest.fixture
-def platform(tmp_path: Path) -> Iterator[Platform]:
-    with Platform.create(tmp_path / "lake") as made:
-        made.execute("CREATE STREAM posts (id INT) WITH (retention_rows = 5)")
-        yield made
+def platform(lake: Lake) -> Platform:
+    made = Platform(lake)
+    made.execute("CREATE STREAM posts (id INT) WITH (retention_rows = 5)")
+    return made
 
 
 def count_marks(platform: Platform) -> int:

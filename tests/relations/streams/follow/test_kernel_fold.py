@@ -170,3 +170,30 @@ def test_the_end_of_a_stream_ends_sessions_that_have_begun(alone: Platform, by: 
     earliest = "SELECT count(*) FROM SESSION(likes, '10 minutes', 'earliest')"
     assert list(alone.execute(earliest, timeout=timedelta(minutes=5))) == [(len(ROWS["likes"]),)]
     assert list(alone.execute("SELECT count(*) FROM SESSION(likes, '100 ms')")) == [(0,)]
+
+
+def test_a_stream_that_blocks_ends_its_sessions_and_lets_go_of_them(tmp_path: Path) -> None:
+    """Limits, a second stream and the mark together: every row counts once, and no session stands in the producer's way afterwards."""
+    with Platform.create(tmp_path / "lake") as platform:
+        for name in ("few", "many"):
+            platform.execute(f"CREATE STREAM {name} (k INT) WITH (retention_rows = 20, on_overrun = 'block')")
+        began = threading.Event()
+
+        def produce() -> None:
+            began.wait(60)
+            with platform.stream("few") as few, platform.stream("many") as many:
+                few.append([{"k": 1}], wait=True, last=True)
+                for number in range(30):
+                    many.append([{"k": number % 2}] * 5, wait=True, last=number == 29)
+
+        thread = threading.Thread(target=produce)
+        thread.start()
+        query = """SELECT m.k, m.n, f.n AS few FROM (SELECT k, count(*) AS n FROM SESSION(many, '10 minutes') GROUP BY k) m
+            LEFT JOIN (SELECT k, count(*) AS n FROM SESSION(few, '10 minutes') GROUP BY k) f ON f.k = m.k"""
+        found = sorted(platform.execute(query, progress=lambda _: began.set(), timeout=timedelta(minutes=5)))
+        thread.join()
+        assert found == [(0, 75, None), (1, 75, 1)]
+        with platform.stream("many") as many:
+            for _ in range(10):
+                many.append([{"k": 7}] * 5, wait=True)
+        assert platform.lake.read("many").num_rows <= 25
