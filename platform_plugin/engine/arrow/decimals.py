@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from platform_plugin.algebra.types.widening import adjusted_decimal
 from platform_plugin.engine.refusal import RefusedByEngine
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def _calculate_wide(operator: type[exp.Expr], left: Any, right: Any, digits: int
     if digits > _WIDEST:
         return None
     found = CHECKED[operator](*(part.cast(pa.decimal256(part.type.precision, part.type.scale)) for part in (left, right)))
-    kept = max(_MOST_DIGITS - (digits - scale), min(scale, _LEAST_SCALE))
+    kind = adjusted_decimal(digits, scale)
     try:
-        return cast_decimal(found, pa.decimal128(_MOST_DIGITS, kept))
+        return cast_decimal(found, pa.decimal128(kind.precision, kind.scale))
     except pa.ArrowInvalid as error:
         raise RefusedByEngine("a number of more digits than there are", for_good=False) from error
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
 from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.engine.certain_columns import certain_fields
+from platform_plugin.engine.certain_columns import certain_fields, empty_rows
 from platform_plugin.engine.kernel_run import compute
 from platform_plugin.engine.refusal import RefusedByEngine
 from platform_plugin.errors import QueryFailed, RefusedView
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
     from platform_plugin.operators.group.parts import SplitPlan
-
-_HIDDEN_FIELDS = tuple(Field(name=column.name, type=column.type) for column in HIDDEN_COLUMNS if column.type is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +81,7 @@ def _infer(work: Workspace, plan: SplitPlan, streams: Mapping[str, Table], snaps
         note(state.name, state.columns)
         compute(state.merge, {"rows": known[state.name]}, fields[state.name])
     for part in plan.streams:
-        own = tuple(field for field in streams[part.stream].fields if field.name not in part.hidden)
-        found = arrow_schema((*own, *(field for field in _HIDDEN_FIELDS if field.name in part.hidden))).empty_table()
-        compute(part.query, {**known, part.stream: found}, fields[part.state])
+        compute(part.query, {**known, part.stream: empty_rows(streams[part.stream].fields, part.hidden)}, fields[part.state])
     for name in plan.upper_tables:
         known[name] = arrow_schema(_find_table(work, name, snapshot).fields).empty_table()
     fields[RESULT_PART] = certain_fields(plan.columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -14,12 +14,14 @@ from platform_plugin.lake.read.before_images import ImageRows, write_images
 from platform_plugin.lake.read.changes import nullable_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from platform_plugin.lake.catalogue.tables import Table
     from platform_plugin.lake.commit.before_images import BeforeImages
     from platform_plugin.lake.files.data_folder import DataFolder
-    from platform_plugin.lake.files.files import DataFile
+    from platform_plugin.lake.files.files import DataFile, WrittenFile
+
+Written = TypeVar("Written", bound="WrittenFile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +44,11 @@ class WriteProgram:
         return [file for file in files if file.record_count]
 
     def _write_with_row_ids(self, batches: Iterator[pa.RecordBatch], names: list[str]) -> list[DataFile]:
-        files: list[DataFile] = []
-        try:
-            for part in gather_batches(batches, self.memory_bytes):
-                row_ids = part.column(ROW_ID_FIELD.name).combine_chunks()
-                files += write_data_files(self.folder.storage, self.table, part.select(names), row_ids=row_ids)
-        except BaseException:
-            discard(self.folder.storage, files)
-            raise
-        return files
+        def write(part: pa.Table) -> list[DataFile]:
+            row_ids = part.column(ROW_ID_FIELD.name).combine_chunks()
+            return write_data_files(self.folder.storage, self.table, part.select(names), row_ids=row_ids)
+
+        return write_parts(self.folder, gather_batches(batches, self.memory_bytes), write)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +61,37 @@ class ImageProgram:
 
     def run_rows(self, batches: Iterator[pa.RecordBatch]) -> list[BeforeImages]:
         """The files that were written; on an error they are removed."""
-        files: list[BeforeImages] = []
         table = replace(self.table, fields=nullable_fields(self.table))
-        try:
-            for part in gather_batches(batches, self.memory_bytes):
-                rows = fit_rows(part.select([field.name for field in table.fields]), table.fields)
-                row_ids, added = (part.column(field.name).to_numpy() for field in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD))
-                files.append(write_images(self.folder, table, ImageRows(rows=rows, row_ids=row_ids, added=added)))
-        except BaseException:
-            discard(self.folder.storage, files)
-            raise
-        return files
+
+        def write(part: pa.Table) -> list[BeforeImages]:
+            rows = fit_rows(part.select([field.name for field in table.fields]), table.fields)
+            row_ids, added = (part.column(field.name).to_numpy() for field in (ROW_ID_FIELD, SNAPSHOT_ID_FIELD))
+            return [write_images(self.folder, table, ImageRows(rows=rows, row_ids=row_ids, added=added))]
+
+        return write_parts(self.folder, gather_batches(batches, self.memory_bytes), write)
+
+
+def write_parts(folder: DataFolder, parts: Iterable[pa.Table], write: Callable[[pa.Table], Sequence[Written]]) -> list[Written]:
+    """The files that each part becomes; on an error all of them are removed."""
+    files: list[Written] = []
+    try:
+        for part in parts:
+            files += write(part)
+    except BaseException:
+        discard(folder.storage, files)
+        raise
+    return files
 
 
 def gather_batches(batches: Iterable[pa.RecordBatch], most_bytes: int) -> Iterator[pa.Table]:
     """Batches in tables that fit into memory; none for no rows."""
     gathered: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
         gathered.append(batch)
-        if sum(part.nbytes for part in gathered) > most_bytes:
+        size += batch.nbytes
+        if size > most_bytes:
             yield pa.Table.from_batches(gathered)
-            gathered = []
-    if sum(part.num_rows for part in gathered):
+            gathered, size = [], 0
+    if any(part.num_rows for part in gathered):
         yield pa.Table.from_batches(gathered)

@@ -12,9 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from platform_plugin.algebra.plan.relations import HIDDEN_COLUMNS
-from platform_plugin.algebra.types.data_types import Field
-from platform_plugin.engine.certain_columns import certain_fields
+from platform_plugin.engine.certain_columns import certain_fields, empty_rows
 from platform_plugin.engine.choose import OfferedTask, choose_engines
 from platform_plugin.engine.engine import Task, TaskInput, TaskPlan
 from platform_plugin.engine.file_parts import FilePart, TableReader, is_read_by_tasks
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import timedelta
 
+    from platform_plugin.algebra.types.data_types import Field
     from platform_plugin.engine.engine import Engine
     from platform_plugin.engine.workspace import Workspace
     from platform_plugin.lake.catalogue.tables import Snapshot
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from platform_plugin.operators.group.parts import SplitPlan, State, StreamPart
     from platform_plugin.relations.streams.follow.collecting import Inputs
     from platform_plugin.relations.streams.follow.rows import ArrivedRows
-
-_HIDDEN_FIELDS = tuple(Field(name=column.name, type=column.type) for column in HIDDEN_COLUMNS if column.type is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +80,8 @@ class KernelFold:
         self.begun: dict[str, pa.Table] = {}
         """What tables add to states before anything arrives."""
         for static in plan.statics:
-            rows = compute(static.query, self._tables, certain_fields(static.columns))
             if static.feeds is None:
-                self._statics[static.name] = rows
+                self._statics[static.name] = compute(static.query, self._tables, certain_fields(static.columns))
             else:
                 self.begun[static.feeds] = compute(static.query, self._tables, self.fields[static.feeds])
         self._result = certain_fields(plan.columns)
@@ -95,9 +91,7 @@ class KernelFold:
         """Run everything over no rows: the kernel refuses what it does not answer as Spark does."""
         nothing = {name: arrow_schema(fields).empty_table() for name, fields in self.fields.items()}
         for part in self._plan.streams:
-            own = tuple(field for field in streams[part.stream] if field.name not in part.hidden)
-            rows = arrow_schema((*own, *(field for field in _HIDDEN_FIELDS if field.name in part.hidden))).empty_table()
-            compute(part.query, {**self._statics, part.stream: rows}, self.fields[part.state])
+            compute(part.query, {**self._statics, part.stream: empty_rows(streams[part.stream], part.hidden)}, self.fields[part.state])
         merged = {state.name: self.merge(state, [nothing[state.name]]) for state in self._plan.states}
         self.answer(merged)
 
